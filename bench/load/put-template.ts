@@ -1,6 +1,6 @@
 // Template of a batch of puts, built once per connection; before each write, only the timestamps
 // change.
-export const TTR_SECONDS = 120;
+const TTR_SECONDS = 120;
 
 /**
  * A body of at least this size begins with the time it is for: microseconds on the monotonic clock,
@@ -12,7 +12,7 @@ export function bodyTemplate(bodyBytes: number): Buffer {
   return Buffer.alloc(bodyBytes, "abcdefghijklmnopqrstuvwxyz012345");
 }
 
-export function writeStamp(bytes: Buffer, at: number, micros: number): void {
+function writeStamp(bytes: Buffer, at: number, micros: number): void {
   let rest = Math.round(micros);
   for (let i = at + STAMP_BYTES - 1; i >= at; i--) {
     const next = Math.floor(rest / 10);

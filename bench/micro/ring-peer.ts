@@ -30,7 +30,7 @@ const HERE = 0;
 const THERE = 1;
 
 /** One end: a ring out, a ring in, a bell of its own and the other's. */
-export class RingEnd {
+class RingEnd {
   readonly #out: RingWriter;
   readonly #in: RingReader;
   readonly #own: DoorbellOwner;

@@ -1,7 +1,7 @@
 // Resources that the threads of each role used between two samples.
 import type { ThreadUsage } from "./thread-usage.ts";
 
-export const ROLES = ["acceptor", "shard", "binlog", "main", "helpers"] as const;
+const ROLES = ["acceptor", "shard", "binlog", "main", "helpers"] as const;
 /** `helpers` are the threads of V8 and libuv: garbage collection, compilation, files. */
 export type Role = (typeof ROLES)[number];
 

@@ -108,7 +108,7 @@ export interface Resources {
   readonly ids: number;
 }
 
-export const LIMITS = ["cores", "threads", "hottest shard", "job ids", "generator"] as const;
+const LIMITS = ["cores", "threads", "hottest shard", "job ids", "generator"] as const;
 export type Limit = (typeof LIMITS)[number];
 
 export interface Prediction {

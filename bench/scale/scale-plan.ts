@@ -28,7 +28,7 @@ const TUBES = [16, 1] as const;
 const PLACEMENTS: readonly ScalePlacement[] = ["together", "apart"];
 /** The server takes no more: ACCEPTORS_MAX. */
 export const THREADS_MAX = 16;
-export const PREDICTED_CORES = [1, 2, 4, 8, 16, 32] as const;
+const PREDICTED_CORES = [1, 2, 4, 8, 16, 32] as const;
 /** A put, a reserve and a delete take one id. */
 const IDS_PER_COMMAND = 1 / 3;
 

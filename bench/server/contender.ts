@@ -11,7 +11,7 @@ const STOP_LIMIT_MS = 20_000;
 const POLL_MS = 5;
 /** Characters of a server's stderr that are kept. */
 const COMPLAINTS_MAX = 65_536;
-export const MAX_BODY_BYTES = 2 ** 21;
+const MAX_BODY_BYTES = 2 ** 21;
 
 export interface StartFlags {
   /** Absent: no log on disk. */

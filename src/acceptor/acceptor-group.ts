@@ -10,10 +10,22 @@ export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
 }
 
 class AcceptorGroup implements LoopCore {
+  readonly pendingReplies: LoopCore["pendingReplies"];
   readonly #cores: readonly AcceptorCore[];
 
   constructor(cores: readonly AcceptorCore[]) {
     this.#cores = cores;
+    this.pendingReplies = {
+      get expecting() {
+        return cores.reduce((sum, { pendingReplies }) => sum + pendingReplies.expecting, 0);
+      },
+      get asking() {
+        return cores.reduce((sum, { pendingReplies }) => sum + pendingReplies.asking, 0);
+      },
+      giveUp() {
+        for (const { pendingReplies } of cores) pendingReplies.giveUp();
+      },
+    };
   }
 
   publish(onPublished: (shard: number) => void): void {
@@ -34,18 +46,6 @@ class AcceptorGroup implements LoopCore {
     for (const core of this.#cores) core.wantRoom();
   }
 
-  stopExpecting(): void {
-    for (const core of this.#cores) core.stopExpecting();
-  }
-
-  get expecting(): number {
-    return this.#cores.reduce((sum, { expecting }) => sum + expecting, 0);
-  }
-
-  get asking(): number {
-    return this.#cores.reduce((sum, { asking }) => sum + asking, 0);
-  }
-
   get hasWork(): boolean {
     return this.#cores.some(({ hasWork }) => hasWork);
   }
@@ -54,8 +54,8 @@ class AcceptorGroup implements LoopCore {
     return this.#cores.some(({ hasAnswers }) => hasAnswers);
   }
 
-  get hasHeld(): boolean {
-    return this.#cores.some(({ hasHeld }) => hasHeld);
+  get waitsForLog(): boolean {
+    return this.#cores.some(({ waitsForLog }) => waitsForLog);
   }
 
   get hasDurable(): boolean {

@@ -12,7 +12,7 @@
 
 import { Point, type Surroundings } from "../loop/point.ts";
 import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
-import type { Asked, PollPolicy } from "../loop/waiting-policy.ts";
+import type { AcceptorActivity, PollPolicy } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
 
@@ -65,12 +65,12 @@ export interface LoopSockets {
 }
 
 /** One acceptor, or all of the thread. The members are explained in acceptor-core.ts. */
-export interface LoopCore extends Asked {
+export interface LoopCore extends AcceptorActivity {
   publish(onPublished: (shard: number) => void): void;
   takeAnswers(onWriterWaits: (shard: number) => void): number;
   flush(): void;
   wantRoom(): void;
-  stopExpecting(): void;
+  readonly pendingReplies: AcceptorActivity["pendingReplies"] & { giveUp(): void };
   readonly hasWork: boolean;
   readonly hasAnswers: boolean;
   readonly hasDurable: boolean;
@@ -119,8 +119,8 @@ export class AcceptorLoop {
   #released = false;
   /** Passes since the event loop had its turn. */
   #passes = 0;
-  /** The sleep has been announced, and nothing has ended it yet. */
-  #asleep = false;
+  /** Whether the loop sleeps or is about to: a ring of the doorbell must wake it. */
+  asleep = false;
 
   constructor(options: AcceptorLoopOptions) {
     this.#options = options;
@@ -129,14 +129,9 @@ export class AcceptorLoop {
   /** Notes that a socket has bytes or that the doorbell was rung. A turn must follow soon. */
   wake(): void {
     this.#options.pollPolicy.worked();
-    if (!this.#asleep) return;
-    this.#asleep = false;
+    if (!this.asleep) return;
+    this.asleep = false;
     this.#options.doorbell.cancel();
-  }
-
-  /** Whether the loop sleeps or is about to: a ring of the doorbell must wake it. */
-  get asleep(): boolean {
-    return this.#asleep;
   }
 
   /** Advances to the next point. */
@@ -180,10 +175,10 @@ export class AcceptorLoop {
           this.#action = Action.Send;
           break;
         case Action.Send: {
-          const held = core.hasHeld;
+          const waited = core.waitsForLog;
           core.flush();
           core.publish(this.#ringShard);
-          this.#released = held && !core.hasHeld;
+          this.#released = waited && !core.waitsForLog;
           this.#action = Action.Decide;
           break;
         }
@@ -198,9 +193,9 @@ export class AcceptorLoop {
           if (this.#action === Action.Publish) return Point.Turned;
           break;
         case Action.Announce:
-          core.stopExpecting();
+          core.pendingReplies.giveUp();
           doorbell.prepare();
-          this.#asleep = true;
+          this.asleep = true;
           this.#action = Action.AskForRoom;
           break;
         case Action.AskForRoom:

@@ -2,7 +2,7 @@
 // the log takes no more records until it is sent.
 
 import { assert } from "../base/assert.ts";
-import { BATCH_BYTES_MAX, BATCH_HEADER_BYTES } from "../message/batch.ts";
+import { LOG_BATCH_BYTES_MAX, LOG_BATCH_HEADER_BYTES } from "../message/log-batch.ts";
 import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
 import { BatchWord } from "../ring/batch-word.ts";
 import { Doorbell } from "../ring/doorbell.ts";
@@ -48,7 +48,7 @@ export class BatchRing implements BatchSink {
 
   take(bytes: Uint8Array, numbers: Float64Array): void {
     assert(
-      bytes.length >= BATCH_HEADER_BYTES && bytes.length <= BATCH_BYTES_MAX,
+      bytes.length >= LOG_BATCH_HEADER_BYTES && bytes.length <= LOG_BATCH_BYTES_MAX,
       "a batch has at most the maximum size",
     );
     this.#taken++;

@@ -5,17 +5,17 @@ import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
 import { Memory } from "../base/memory.ts";
 import { segmentName, segmentNumber } from "../base/segment-name.ts";
-import {
-  BATCH_BYTES_MAX,
-  BATCH_HEADER_BYTES,
-  type Batch,
-  type BatchHeader,
-  BatchKind,
-  type ChainPlace,
-  encodeBatchHeader,
-  sealBatch,
-} from "../message/batch.ts";
 import type { KnownBatch } from "../message/group.ts";
+import {
+  type ChainPlace,
+  encodeLogBatchHeader,
+  LOG_BATCH_BYTES_MAX,
+  LOG_BATCH_HEADER_BYTES,
+  type LogBatch,
+  type LogBatchHeader,
+  LogBatchKind,
+  sealLogBatch,
+} from "../message/log-batch.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { type Disk, readFully } from "./disk/disk.ts";
 import {
@@ -48,7 +48,7 @@ export class FollowLog {
   readonly #disk: Disk;
   readonly #options: FollowOptions;
   readonly #policy: SyncPolicy;
-  readonly #buffer: Memory = Memory.ofSize(2 * BATCH_BYTES_MAX + MAX_FRAMED_BYTES);
+  readonly #buffer: Memory = Memory.ofSize(2 * LOG_BATCH_BYTES_MAX + MAX_FRAMED_BYTES);
   readonly #zeros: Uint8Array;
   readonly #places = new Map<number, Place>();
   readonly known: KnownBatch[] = [];
@@ -122,7 +122,7 @@ export class FollowLog {
     const { n, tag, epoch, node, unacknowledged, message, oldest } = header;
     this.known.push({ n, tag, epoch, node, unacknowledged, message });
     const sequence = header.sequence + header.frames;
-    assert(endsAt - beginsAt >= FRAME_BYTES + BATCH_HEADER_BYTES, "a batch in the log has its header");
+    assert(endsAt - beginsAt >= FRAME_BYTES + LOG_BATCH_HEADER_BYTES, "a batch in the log has its header");
     this.#places.set(n, { segment, beginsAt, endsAt, sequence, sealed, oldest });
     this.#oldest = Math.max(this.#oldest, oldest);
   }
@@ -167,7 +167,7 @@ export class FollowLog {
   // --- writing --------------------------------------------------------------------------------
 
   /** Writes a valid batch: the successor of the last one, or the first. */
-  apply({ header, bytes }: Batch): void {
+  apply({ header, bytes }: LogBatch): void {
     assert(this.known.length === 0 || header.n === this.place.n + 1, "a batch follows the last one");
     checkFrames(header, bytes);
     const segment = this.#segmentFor(header.segment, header.sequence);
@@ -209,10 +209,10 @@ export class FollowLog {
     const buffer = this.#buffer;
     const view = new DataView(from.buffer, from.byteOffset, from.byteLength);
     const said = { bytes: 0, sequence: first, oldest: 0, idsLent: 0, sealed: false, drops: false };
-    copyBytes(buffer.bytes, FRAME_BYTES, from, 0, BATCH_HEADER_BYTES);
-    sealFrame(buffer, 0, BATCH_HEADER_BYTES, salt, first, this.#syncedSequence);
-    let to = FRAME_BYTES + BATCH_HEADER_BYTES;
-    for (let at = BATCH_HEADER_BYTES; at < from.length; ) {
+    copyBytes(buffer.bytes, FRAME_BYTES, from, 0, LOG_BATCH_HEADER_BYTES);
+    sealFrame(buffer, 0, LOG_BATCH_HEADER_BYTES, salt, first, this.#syncedSequence);
+    let to = FRAME_BYTES + LOG_BATCH_HEADER_BYTES;
+    for (let at = LOG_BATCH_HEADER_BYTES; at < from.length; ) {
       const length = view.getUint32(at + 4, true);
       const record = at + FRAME_BYTES;
       copyBytes(buffer.bytes, to + FRAME_BYTES, from, record, length);
@@ -302,8 +302,8 @@ export class FollowLog {
   /** Returns a LEAD for this node, which seals the segment: its own log begins with the next. */
   leadBatch(node: number, tag: number): Uint8Array {
     const { epoch, n, tag: previousTag } = this.place;
-    const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
-    encodeOwn(memory, BATCH_HEADER_BYTES + FRAME_BYTES, {
+    const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES + END_BYTES);
+    encodeOwn(memory, LOG_BATCH_HEADER_BYTES + FRAME_BYTES, {
       kind: OwnKind.end,
       hasNext: true,
       oldest: this.#oldest,
@@ -312,9 +312,9 @@ export class FollowLog {
     assert(tag > 0, "a LEAD has a tag");
     assert(node > 0, "a LEAD names its node");
     const sequence = this.#sequence + 1;
-    sealFrame(memory, BATCH_HEADER_BYTES, OWN_RECORD_BYTES, 0, sequence + 1, sequence - 1);
-    encodeBatchHeader(memory, 0, {
-      kind: BatchKind.lead,
+    sealFrame(memory, LOG_BATCH_HEADER_BYTES, OWN_RECORD_BYTES, 0, sequence + 1, sequence - 1);
+    encodeLogBatchHeader(memory, 0, {
+      kind: LogBatchKind.lead,
       epoch: epoch + 1,
       segment: this.#current?.number ?? this.#begin,
       n: n + 1,
@@ -329,7 +329,7 @@ export class FollowLog {
       unacknowledged: 0,
       message: 0,
     });
-    sealBatch(memory, 0);
+    sealLogBatch(memory, 0);
     return memory.bytes;
   }
 
@@ -349,7 +349,7 @@ export class FollowLog {
     } finally {
       this.#disk.close(handle);
     }
-    sealBatch(memory, 0);
+    sealLogBatch(memory, 0);
     return memory.bytes;
   }
 
@@ -415,10 +415,10 @@ function newerThanThis(n: number): BinlogError {
  * Throws unless the frames fill the batch, as many as its header says. Its checksum is right, so
  * its writer framed it wrongly: no part of it may reach the disk.
  */
-function checkFrames({ n, frames }: BatchHeader, bytes: Uint8Array): void {
+function checkFrames({ n, frames }: LogBatchHeader, bytes: Uint8Array): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let count = 0;
-  for (let at = BATCH_HEADER_BYTES; at < bytes.length; count++) {
+  for (let at = LOG_BATCH_HEADER_BYTES; at < bytes.length; count++) {
     const left = bytes.length - at - FRAME_BYTES;
     const length = left > 0 ? view.getUint32(at + 4, true) : 0;
     const record = at + FRAME_BYTES;

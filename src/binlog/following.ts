@@ -5,8 +5,8 @@ import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { segmentNumber } from "../base/segment-name.ts";
-import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews, GroupOrder } from "../message/group.ts";
+import { type ChainPlace, logBatchesOf } from "../message/log-batch.ts";
 import { asBinlogError, BinlogError } from "./disk/binlog-error.ts";
 import { type GroupFile, readGroupFile, writeGroupFile } from "./disk/group-file.ts";
 import type { FollowLog } from "./follow-log.ts";
@@ -141,7 +141,7 @@ export class Following {
     let bytes = 0;
     for (const message of messages) {
       bytes += message.length;
-      const batches = batchesOf(message);
+      const batches = logBatchesOf(message);
       assert(batches !== undefined, "an order has complete batches");
       for (const batch of batches) this.#opened.apply(batch);
     }

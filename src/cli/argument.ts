@@ -3,13 +3,11 @@
 
 import { InvalidArgumentError } from "commander";
 import { optionsText, tubeName } from "../client/command-text.ts";
+import { U32_MAX } from "../protocol/limits.ts";
 
 /** Returns the valid text; throws InvalidArgumentError otherwise. */
 export type Check = (text: string) => string;
 
-export const U32_MAX = 4_294_967_295;
-/** Maximum timeout of reserve-with-timeout, in seconds. */
-export const WAIT_MAX = 2_147_483_647;
 const ID_MAX = 18_446_744_073_709_551_615n;
 const STATES = ["ready", "delayed", "buried", "reserved"];
 

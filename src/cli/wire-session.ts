@@ -4,6 +4,7 @@
 import { dialer } from "../client/dial.ts";
 import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
 import { NotSupported, ProtocolError } from "../client/errors.ts";
+import { TIMER_MS_MAX } from "../client/link.ts";
 import type { Reply } from "../client/reply-reader.ts";
 import { Wire } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
@@ -12,8 +13,6 @@ import type { Target } from "./target.ts";
 const DIAL_MS = 5000;
 /** Additional time for a command that processes many jobs before its reply. */
 export const BULK_MS = 600_000;
-/** Maximum delay of a timer. */
-export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Keys as the server writes them: "current-jobs-ready". */
 export type Report = Readonly<Record<string, string | number>>;

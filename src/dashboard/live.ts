@@ -3,13 +3,6 @@
 
 import { ANSWER_MS, answerOf, detailOf } from "./parts/request.ts";
 
-/** State of the connection to the server. */
-export interface Link {
-  /** Time when the connection was lost, wall-clock ms; 0 if it is fine. */
-  readonly lostSinceMs: number;
-  readonly isFrozen: boolean;
-}
-
 const POLL_MS = 3000;
 const FETCH_EACH_MS = 3000;
 const HIDDEN_CLOSE_MS = 5000;
@@ -29,6 +22,7 @@ export class Live {
   #hiddenTimer = 0;
   /** Time of the last received view, wall-clock ms. */
   #cameAtMs = 0;
+  /** When the connection to the server was lost, wall-clock ms; 0 while there is one. */
   lostSinceMs = 0;
   isFrozen = false;
 

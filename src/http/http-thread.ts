@@ -43,8 +43,8 @@ import { manageRoutes } from "./api/tubes/manage-routes.ts";
 import { settingsRoutes } from "./api/tubes/settings-routes.ts";
 import { tubeRoutes } from "./api/tubes/tube-routes.ts";
 import { certificateNames } from "./certificate-names.ts";
-import { type Door, listen, lowerPriority } from "./door.ts";
 import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
+import { type HttpListener, listen, lowerPriority } from "./http-listener.ts";
 import { Bodies } from "./link/bodies.ts";
 import { ControlClient } from "./link/control-client.ts";
 import { PortLoop } from "./link/port-loop.ts";
@@ -53,7 +53,7 @@ import { WireClients } from "./link/wire-clients.ts";
 import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { GiveBacks } from "./queue/give-backs.ts";
-import { measureTubes } from "./queue/known.ts";
+import { measureTubes } from "./queue/last-known.ts";
 import { Liveness } from "./queue/liveness.ts";
 import { ReloadClient, type ReloadOutcome } from "./queue/reload-client.ts";
 import { Reservations } from "./queue/reservations.ts";
@@ -213,7 +213,7 @@ export class HttpThread {
   readonly #port: HttpThreadPort;
   readonly #service: Service;
   readonly #state: ServerState;
-  readonly #doors: readonly Door[];
+  readonly #listeners: readonly HttpListener[];
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #loop: PortLoop;
   readonly #meter = new RequestMeter();
@@ -282,7 +282,7 @@ export class HttpThread {
     const { totals, tubeHistory } = this.#service;
     if (data.historyFolder !== undefined)
       this.#histories = new SavedHistories(data.historyFolder, totals, tubeHistory, Date.now);
-    this.#doors = this.#open(tls);
+    this.#listeners = this.#open(tls);
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);
     void this.#listen();
@@ -292,7 +292,7 @@ export class HttpThread {
    * Creates the applications of all addresses. The first one serves everything. Meters and budgets
    * cover all addresses together.
    */
-  #open(tls: TlsPolicy | undefined): Door[] {
+  #open(tls: TlsPolicy | undefined): HttpListener[] {
     const { hosts, address, also } = this.#data;
     const meter = this.#meter;
     const routes = routesOf(meter, this.#reloads, this.#authentication);
@@ -327,12 +327,12 @@ export class HttpThread {
 
   async #listen(): Promise<void> {
     const listening: string[] = [];
-    for (const door of this.#doors) {
+    for (const listener of this.#listeners) {
       try {
-        listening.push(await listen(door));
+        listening.push(await listen(listener));
       } catch (error) {
         const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
-        this.#port.postMessage({ news: "failed", code, message, address: door.address });
+        this.#port.postMessage({ news: "failed", code, message, address: listener.address });
         return;
       }
     }
@@ -359,7 +359,7 @@ export class HttpThread {
     this.#limit.configure(requestsMax);
     this.#state.certificates = certificates;
     // Open connections keep the old context.
-    for (const { api, isSecure } of this.#doors)
+    for (const { api, isSecure } of this.#listeners)
       if (tls !== undefined && isSecure)
         (api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
   }
@@ -420,10 +420,10 @@ export class HttpThread {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
     this.#service.reservations.stop();
-    const closed = Promise.all(this.#doors.map(({ api }) => api.close()));
+    const closed = Promise.all(this.#listeners.map(({ api }) => api.close()));
     const untilMs = monotonicMs() + STOP_MS_MAX;
     while (this.#meter.underWay > 0 && monotonicMs() < untilMs) await sleep(STOP_LOOK_MS);
-    for (const { api } of this.#doors) api.server.closeAllConnections();
+    for (const { api } of this.#listeners) api.server.closeAllConnections();
     await closed;
     await Promise.race([this.#saveHistories(), sleep(SAVE_MS_MAX, undefined, { ref: false })]);
     this.#port.postMessage({ news: "stopped" });

@@ -173,13 +173,15 @@ export class IdleSpin implements Spin {
 }
 
 /** The state of an acceptor that its waiting depends on. */
-export interface Asked {
-  /** Connections whose answer may come at any moment. */
-  readonly expecting: number;
-  /** Connections that have sent a command since the last sleep. */
-  readonly asking: number;
+export interface AcceptorActivity {
+  readonly pendingReplies: {
+    /** Connections whose answer may come at any moment. */
+    readonly expecting: number;
+    /** Connections that have sent a command since the last sleep. */
+    readonly asking: number;
+  };
   /** Whether replies wait for the log. */
-  readonly hasHeld: boolean;
+  readonly waitsForLog: boolean;
 }
 
 /** How long an acceptor keeps turning without work before it sleeps. */
@@ -187,9 +189,9 @@ export interface PollPolicy {
   /** Notes that a socket, a shard or the log has brought work. */
   worked(): void;
   /** Returns how often to poll for an answer on the spot before taking answers. */
-  looks(asked: Asked): number;
+  looks(activity: AcceptorActivity): number;
   /** Returns whether another turn should follow, although this one has no work. */
-  turnsAgain(asked: Asked): boolean;
+  turnsAgain(activity: AcceptorActivity): boolean;
 }
 
 export class AcceptorPollPolicy implements PollPolicy {
@@ -217,23 +219,24 @@ export class AcceptorPollPolicy implements PollPolicy {
     this.#linger.worked();
   }
 
-  looks(asked: Asked): number {
-    const { expecting } = asked;
-    if (!this.#mayBeAnswered(asked)) return 0;
+  looks(activity: AcceptorActivity): number {
+    const { expecting } = activity.pendingReplies;
+    if (!this.#mayBeAnswered(activity)) return 0;
     return expecting > 0 && expecting <= FEW_CONNECTIONS ? LOOKS_ON_THE_SPOT : 0;
   }
 
-  turnsAgain(asked: Asked): boolean {
-    const lingers = this.#lingerMs > 0 && asked.asking > 0 && asked.asking <= FEW_CLIENTS;
+  turnsAgain(activity: AcceptorActivity): boolean {
+    const { expecting, asking } = activity.pendingReplies;
+    const lingers = this.#lingerMs > 0 && asking > 0 && asking <= FEW_CLIENTS;
     // With too few cores, futile turns take the core from the threads that the acceptor waits for.
     const emptyTurnsMax = this.#isCrowded && !lingers ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
-    if (asked.expecting > 0 && this.#mayBeAnswered(asked) && this.#emptyTurns++ < emptyTurnsMax) return true;
-    return lingers && this.#linger.again(this.#nowMs(), asked.hasHeld ? DISK_MS : 0);
+    if (expecting > 0 && this.#mayBeAnswered(activity) && this.#emptyTurns++ < emptyTurnsMax) return true;
+    return lingers && this.#linger.again(this.#nowMs(), activity.waitsForLog ? DISK_MS : 0);
   }
 
   /** Returns whether another thread may have to act before waiting clients get their answers. */
-  #mayBeAnswered({ hasHeld }: Asked): boolean {
-    return !this.#hasOwnShards || hasHeld;
+  #mayBeAnswered({ waitsForLog }: AcceptorActivity): boolean {
+    return !this.#hasOwnShards || waitsForLog;
   }
 }
 

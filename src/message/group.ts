@@ -4,9 +4,9 @@
 //   offset  0  int32    length of the message (set by the ring)
 //   offset  4  uint32   bytes of the batch
 //   offset  8  float64  for each shard, the number of its last record up to this batch
-//   then       the batch (batch.ts)
+//   then       the batch (log-batch.ts)
 
-import type { ChainPlace } from "./batch.ts";
+import type { ChainPlace } from "./log-batch.ts";
 
 /** An order of the group thread. Orders are executed one after another. */
 export type GroupOrder =

@@ -27,7 +27,6 @@
 import { ROUTE_OF, WAITS_FOR_TRANSFER } from "../protocol/command-columns.ts";
 import { COMMAND_OPS, Route } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
-import type { ReserveOrder } from "../protocol/reserve-order.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { FULL, type RingWriter } from "../ring/ring-writer.ts";
 
@@ -266,12 +265,12 @@ export const WeightView = {
   weight: ({ pri }: Request): number => pri,
 };
 
-/** The command reserve-order. */
-export const OrderView = {
-  fill(message: Request, order: ReserveOrder): void {
-    message.count = order;
+/** The command open-batch, from the acceptor. */
+export const OpenBatchView = {
+  fill(message: Request, number: number): void {
+    message.id = number;
   },
-  order: ({ count }: Request): ReserveOrder => count as ReserveOrder,
+  number: ({ id }: Request): number => id,
 };
 
 const REQUEST_HEADER_BYTES = 72;

@@ -10,7 +10,7 @@ import { NumberReader } from "./number-reader.ts";
 import { mayHaveReason, OptionParser, OptionsSyntax } from "./option-parser.ts";
 import { OPTION_VALUE_BYTES_MAX, type OptionRow } from "./option-rows.ts";
 import { Request } from "./request.ts";
-import { RESERVE_ORDER_WORDS } from "./reserve-order.ts";
+import { RESERVE_ORDER_WORDS, type ReserveOrder } from "./reserve-order.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
 
 // Local constants, because each use of an imported one loads it again.
@@ -312,8 +312,9 @@ export class CommandParser {
     const order = ORDER_WORDS.findIndex(
       (word) => word.length === at - start && startsWith(bytes, start, at, word),
     );
-    this.request.count = Math.max(0, order);
-    return order >= 0;
+    if (order < 0) return false;
+    this.request.order = order as ReserveOrder;
+    return true;
   }
 
   /** Reads all ids up to the end. */

@@ -2,7 +2,7 @@
 // acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
 // explains how to add a command.
 
-import { Args, FIELDS } from "./command-args.ts";
+import { Args } from "./command-args.ts";
 import * as options from "./job-options.ts";
 import { Op } from "./op.ts";
 import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
@@ -337,11 +337,6 @@ export const EXTENSIONS: readonly Command[] = COMMANDS.filter(({ extension }) =>
 /** Returns the name of a command, as `stats` and documents write it. */
 export function commandName(command: Command): string {
   return command.word.trimEnd();
-}
-
-/** Returns whether a body follows the command's line. */
-export function hasBody(command: Command): boolean {
-  return FIELDS[command.args].includes("bytes");
 }
 
 /** The commands of `--protocol strict`: as beanstalkd has them, without extensions and options. */

@@ -6,6 +6,7 @@
 // commands, the flags, and the layout in a ring.
 
 import { copyBytes, latin1 } from "../base/bytes.ts";
+import type { ReserveOrder } from "./reserve-order.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -96,6 +97,20 @@ export class Request {
   /** The ids of a delete-batch, as the client sent them. */
   get ids(): Span {
     return this.body;
+  }
+
+  /** The name of a batch. Its home is the shard of the tube with this name. */
+  get batch(): Span {
+    return this.tube;
+  }
+
+  /** The order of a reserve-order. */
+  get order(): ReserveOrder {
+    return this.count as ReserveOrder;
+  }
+
+  set order(order: ReserveOrder) {
+    this.count = order;
   }
 
   /** The tube to which move-jobs moves, or `*`. */

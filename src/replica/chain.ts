@@ -2,7 +2,7 @@
 // whatever else the log contains.
 
 import { assert } from "../base/assert.ts";
-import { type BatchHeader, BatchKind, type ChainPlace } from "../message/batch.ts";
+import { type ChainPlace, type LogBatchHeader, LogBatchKind } from "../message/log-batch.ts";
 
 /** The place before the first batch of a chain. */
 export const ORIGIN: ChainPlace = { epoch: 0, n: 0, tag: 0 };
@@ -18,9 +18,9 @@ export function newTag(random: () => number): number {
 }
 
 /** Returns whether a batch succeeds the one at `place`. If two do, the first in the log counts. */
-export function follows(place: ChainPlace, { kind, n, previousTag, epoch }: BatchHeader): boolean {
+export function follows(place: ChainPlace, { kind, n, previousTag, epoch }: LogBatchHeader): boolean {
   if (n !== place.n + 1 || previousTag !== place.tag) return false;
-  return epoch === (kind === BatchKind.lead ? place.epoch + 1 : place.epoch);
+  return epoch === (kind === LogBatchKind.lead ? place.epoch + 1 : place.epoch);
 }
 
 export function placeOf({ epoch, n, tag }: ChainPlace): ChainPlace {
@@ -31,6 +31,6 @@ export function placeOf({ epoch, n, tag }: ChainPlace): ChainPlace {
  * Returns the place that a batch claims to follow. Readers trust this only for the log's first
  * message, because a purge ends at a valid one.
  */
-export function placeBefore({ kind, n, previousTag, epoch }: BatchHeader): ChainPlace {
-  return { epoch: kind === BatchKind.lead ? epoch - 1 : epoch, n: n - 1, tag: previousTag };
+export function placeBefore({ kind, n, previousTag, epoch }: LogBatchHeader): ChainPlace {
+  return { epoch: kind === LogBatchKind.lead ? epoch - 1 : epoch, n: n - 1, tag: previousTag };
 }

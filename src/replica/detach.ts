@@ -3,13 +3,13 @@
 
 import { Memory } from "../base/memory.ts";
 import {
-  BATCH_HEADER_BYTES,
-  type BatchHeader,
-  BatchKind,
-  batchesOf,
-  encodeBatchHeader,
-  sealBatch,
-} from "../message/batch.ts";
+  encodeLogBatchHeader,
+  LOG_BATCH_HEADER_BYTES,
+  type LogBatchHeader,
+  LogBatchKind,
+  logBatchesOf,
+  sealLogBatch,
+} from "../message/log-batch.ts";
 import { DETACHED, follows, newTag, placeBefore } from "./chain.ts";
 import { LogError, type SharedLog } from "./shared-log.ts";
 
@@ -29,15 +29,15 @@ export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): 
 
 async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
   const { first, last } = await log.ends();
-  let tail: BatchHeader | undefined;
+  let tail: LogBatchHeader | undefined;
   for await (const { bytes } of log.read(Math.max(1, first), last))
-    for (const { header } of batchesOf(bytes) ?? [])
+    for (const { header } of logBatchesOf(bytes) ?? [])
       if (tail === undefined || follows(tail, header)) tail = checkedFirst(tail, header);
   if (tail === undefined) throw new Error("the group has not been started: there is nothing to detach from");
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES);
-  encodeBatchHeader(memory, 0, {
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES);
+  encodeLogBatchHeader(memory, 0, {
     ...tail,
-    kind: BatchKind.lead,
+    kind: LogBatchKind.lead,
     epoch: tail.epoch + 1,
     n: tail.n + 1,
     previousTag: tail.tag,
@@ -49,12 +49,12 @@ async function tryDetach(log: Pick<SharedLog, "ends" | "read" | "append">): Prom
     unacknowledged: 0,
     message: 0,
   });
-  sealBatch(memory, 0);
+  sealLogBatch(memory, 0);
   await log.append(memory.bytes, last);
   return `No server of the group takes the lead from now on. Start one of them without --replicate; "replica reseed" makes it a group again.`;
 }
 
-function checkedFirst(tail: BatchHeader | undefined, header: BatchHeader): BatchHeader {
+function checkedFirst(tail: LogBatchHeader | undefined, header: LogBatchHeader): LogBatchHeader {
   if (tail === undefined && !follows(placeBefore(header), header))
     throw new Error("the first message is not valid");
   return header;

@@ -3,7 +3,7 @@
 // position up instead of computing it.
 
 import { assert } from "../base/assert.ts";
-import { batchesOf, type ChainPlace } from "../message/batch.ts";
+import { type ChainPlace, logBatchesOf } from "../message/log-batch.ts";
 import { follows, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
@@ -17,7 +17,7 @@ export class FirstMessages {
   take({ sequence, bytes }: LogMessage): void {
     assert(sequence > this.#last, "the messages of the log are in order");
     this.#last = sequence;
-    for (const { header } of batchesOf(bytes) ?? []) {
+    for (const { header } of logBatchesOf(bytes) ?? []) {
       this.#place ??= placeBefore(header);
       if (!follows(this.#place, header)) continue;
       this.#place = placeOf(header);

@@ -3,15 +3,15 @@
 // through its host. README.md has the rules.
 
 import { assert } from "../base/assert.ts";
-import {
-  type Batch,
-  type BatchHeader,
-  BatchKind,
-  batchesOf,
-  type ChainPlace,
-  isOfBatches,
-} from "../message/batch.ts";
 import type { KnownBatch } from "../message/group.ts";
+import {
+  type ChainPlace,
+  hasLogBatches,
+  type LogBatch,
+  type LogBatchHeader,
+  LogBatchKind,
+  logBatchesOf,
+} from "../message/log-batch.ts";
 import { DETACHED, follows, newTag, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import { OwnBatches } from "./own-batches.ts";
 import type { LogEnds, LogMessage, Presence } from "./shared-log.ts";
@@ -39,7 +39,7 @@ export type FollowEnd =
 
 export interface FollowerHost {
   /** Appends a valid batch to the local log. */
-  apply(batch: Batch): void;
+  apply(batch: LogBatch): void;
   /** Truncates the local log after batch `n`. */
   cutAfter(n: number): void;
   /**
@@ -80,7 +80,7 @@ export class FollowerCore {
   /** For each segment, the first message that contains a valid batch of it. */
   readonly firstSequences = new Map<number, number>();
   /** Whether the node has once read the log to its end. */
-  #caughtUp = false;
+  isCaughtUp = false;
   /** Time of the last valid batch, and how long none has arrived although the log answered. */
   #heardAtMs = 0;
   #silenceMs = 0;
@@ -126,10 +126,6 @@ export class FollowerCore {
     return this.#place ?? ORIGIN;
   }
 
-  get isCaughtUp(): boolean {
-    return this.#caughtUp;
-  }
-
   get heardAtMs(): number {
     return this.#heardAtMs;
   }
@@ -149,7 +145,7 @@ export class FollowerCore {
       this.#end("hole", `message ${this.next} is missing`);
       return;
     }
-    const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
+    const batches = hasLogBatches(bytes) ? logBatchesOf(bytes) : [];
     if (batches === undefined) {
       this.#end("hole", `message ${sequence} is damaged, or from a newer runnerbean`);
       return;
@@ -165,47 +161,47 @@ export class FollowerCore {
   }
 
   /** A batch ahead of the current place proves that others are missing, or yet to come. */
-  #ignore({ epoch, n }: BatchHeader): void {
+  #ignore({ epoch, n }: LogBatchHeader): void {
     this.ignored++;
     const place = this.place;
     if (epoch >= place.epoch && n > place.n + 1) this.#promised = Math.max(this.#promised, n);
   }
 
-  protected isValid(place: ChainPlace, header: BatchHeader): boolean {
+  protected isValid(place: ChainPlace, header: LogBatchHeader): boolean {
     return follows(place, header);
   }
 
-  #take(batch: Batch, sequence: number, nowMs: number): void {
+  #take(batch: LogBatch, sequence: number, nowMs: number): void {
     const { header } = batch;
     assert(this.#place === undefined || header.epoch >= this.#place.epoch, "epochs never fall");
     this.#place = placeOf(header);
     // Promises of the previous lead no longer count.
-    if (header.kind === BatchKind.lead) this.#promised = 0;
+    if (header.kind === LogBatchKind.lead) this.#promised = 0;
     // The message at which reading started may not be the first of its segment.
     if (!this.firstSequences.has(header.segment) && header.segment !== this.#beganIn)
       this.firstSequences.set(header.segment, sequence);
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
-    if (header.kind !== BatchKind.lead || header.tag !== this.#triedTag) return;
+    if (header.kind !== LogBatchKind.lead || header.tag !== this.#triedTag) return;
     assert(this.#triedTag > 0, "the node sent the LEAD that counts");
     this.#ended = true;
     this.#host.lead(placeOf(header), sequence);
   }
 
-  #heard({ kind, node }: BatchHeader, nowMs: number): void {
+  #heard({ kind, node }: LogBatchHeader, nowMs: number): void {
     assert(nowMs >= this.#heardAtMs, "batches arrive in the order of time");
     // The node's own new LEAD says nothing about the previous leader.
-    if (kind !== BatchKind.lead || node !== this.#options.node) {
+    if (kind !== LogBatchKind.lead || node !== this.#options.node) {
       this.#heardAtMs = nowMs;
       this.#leaderIsGone = false;
-      this.#yielded = kind === BatchKind.yield;
+      this.#yielded = kind === LogBatchKind.yield;
     }
     this.leader = node;
     this.#silenceMs = 0;
   }
 
   /** Applies the batch, unless the local log has it; returns false if following has ended. */
-  #apply(batch: Batch): boolean {
+  #apply(batch: LogBatch): boolean {
     const own = this.#own;
     const { n, tag } = batch.header;
     const isKnown = own.last > 0 ? this.#compare(batch.header) : !this.#isStranger(n, tag);
@@ -215,7 +211,7 @@ export class FollowerCore {
     own.add(batch.header);
     this.#host.apply(batch);
     // From here on, only the latest batches matter.
-    if (this.#caughtUp) own.forget();
+    if (this.isCaughtUp) own.forget();
     return true;
   }
 
@@ -230,7 +226,7 @@ export class FollowerCore {
    * Returns "has" if the local log has the batch, true if the batch may be appended, and false if
    * following has ended.
    */
-  #compare({ n, tag, previousTag }: BatchHeader): "has" | boolean {
+  #compare({ n, tag, previousTag }: LogBatchHeader): "has" | boolean {
     const own = this.#own;
     assert(own.first > 0 && own.first <= own.last, "a log with batches has a first one");
     if (n < own.first) return "has";
@@ -268,11 +264,11 @@ export class FollowerCore {
     if (!this.#isThere(first, last)) return;
     // The message where reading starts has not been read yet.
     const isAtEnd = last === 0 || (this.next === last + 1 && this.next !== this.beganAt);
-    if (!this.#caughtUp && isAtEnd) this.#atEnd(last, nowMs);
+    if (!this.isCaughtUp && isAtEnd) this.#atEnd(last, nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
     assert(apartMs >= 0, "time never goes back");
     this.#answeredAtMs = nowMs;
-    if (apartMs <= ANSWERS_APART_MS_MAX && this.#caughtUp && isAtEnd) this.#silenceMs += apartMs;
+    if (apartMs <= ANSWERS_APART_MS_MAX && this.isCaughtUp && isAtEnd) this.#silenceMs += apartMs;
   }
 
   /** Returns whether the log has the next message to read, or will have it. */
@@ -311,7 +307,7 @@ export class FollowerCore {
     assert(!this.#ended, "a node reads nothing after its end");
     this.next = 0;
     this.#place = undefined;
-    this.#caughtUp = false;
+    this.isCaughtUp = false;
     this.#beganIn = this.beganAt = 0;
     this.firstSequences.clear();
   }
@@ -335,7 +331,7 @@ export class FollowerCore {
       if (!this.#cut(place.n)) return;
     }
     assert(place === undefined || this.#own.last === place.n, "the local log ends with the shared log");
-    this.#caughtUp = true;
+    this.isCaughtUp = true;
     this.#silenceMs = 0;
     if (this.#heardAtMs === 0) this.#heardAtMs = nowMs;
   }
@@ -365,7 +361,7 @@ export class FollowerCore {
   /** Starts reading at this message, because the local log has everything before it. */
   beginAt({ sequence, bytes }: LogMessage): void {
     assert(sequence > 0, "messages are counted from 1");
-    const header = isOfBatches(bytes) ? batchesOf(bytes)?.[0]?.header : undefined;
+    const header = hasLogBatches(bytes) ? logBatchesOf(bytes)?.[0]?.header : undefined;
     if (this.next !== 0 || header === undefined || !this.#own.isSure(header.n, header.tag)) return;
     this.next = this.beganAt = sequence;
     this.#beganIn = header.segment;
@@ -394,7 +390,7 @@ export class FollowerCore {
 
   /** Takes the lead if it is time to. */
   tick(nowMs: number): void {
-    if (this.#ended || !this.#caughtUp || !this.isComplete) return;
+    if (this.#ended || !this.isCaughtUp || !this.isComplete) return;
     if (nowMs - this.#triedAtMs < TRY_MS) return;
     if (nowMs - this.#answeredAtMs > ANSWERS_APART_MS_MAX) return;
     if (!this.#mayTry || !this.#isSure()) return;

@@ -2,10 +2,11 @@
 // thread and the main thread. The cores make all decisions.
 
 import { assert } from "../base/assert.ts";
-import type { ChainPlace } from "../message/batch.ts";
 import { GROUP_ROLES, GroupFigure, type GroupNews } from "../message/group.ts";
+import type { ChainPlace } from "../message/log-batch.ts";
 import type { Topology } from "../message/topology.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { inconsistentMembers } from "./inconsistent-members.ts";
 import { JetStreamLog, type StreamOptions } from "./jetstream-log.ts";
 import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
 import {
@@ -16,7 +17,6 @@ import {
   type OrderPort,
   sleep,
 } from "./node-state.ts";
-import { oddMembers } from "./odd-members.ts";
 import { PrimaryNode } from "./primary-node.ts";
 import { type LogEnds, LogError } from "./shared-log.ts";
 import { StandbyNode } from "./standby-node.ts";
@@ -193,7 +193,7 @@ export class GroupNode {
       this.#state.figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
     const { address, leaseMs, logVersion } = this.#state.options;
     const own = { node: this.#node, address, leaseMs, logVersion };
-    for (const [key, what] of oddMembers(own, reports, Date.now())) {
+    for (const [key, what] of inconsistentMembers(own, reports, Date.now())) {
       if (this.#reported.size === MEMBERS_MAX || this.#reported.has(key)) continue;
       this.#reported.add(key);
       this.#state.say("warn", what);

@@ -2,7 +2,6 @@
 // the main thread.
 
 import { assert } from "../base/assert.ts";
-import type { ChainPlace } from "../message/batch.ts";
 import {
   GROUP_FIGURES,
   GroupFigure,
@@ -11,6 +10,7 @@ import {
   type GroupOrder,
   type GroupRoleName,
 } from "../message/group.ts";
+import type { ChainPlace } from "../message/log-batch.ts";
 import { binlogGroup, type Topology } from "../message/topology.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import type { FollowEnd } from "./follower-core.ts";

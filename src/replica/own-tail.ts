@@ -2,7 +2,7 @@
 // the log servers lost it.
 
 import { assert } from "../base/assert.ts";
-import { BATCH_BYTES_MAX, batchesOf } from "../message/batch.ts";
+import { LOG_BATCH_BYTES_MAX, logBatchesOf } from "../message/log-batch.ts";
 import type { SharedLog } from "./shared-log.ts";
 
 /**
@@ -24,8 +24,8 @@ export function* joined(batches: readonly Uint8Array[]): Generator<Uint8Array> {
   let bytes = 0;
   let segment = 0;
   for (const batch of batches) {
-    const { header } = batchesOf(batch)![0]!;
-    if (parts.length > 0 && (header.segment !== segment || bytes + batch.length > BATCH_BYTES_MAX)) {
+    const { header } = logBatchesOf(batch)![0]!;
+    if (parts.length > 0 && (header.segment !== segment || bytes + batch.length > LOG_BATCH_BYTES_MAX)) {
       yield Buffer.concat(parts);
       parts = [];
       bytes = 0;
@@ -33,7 +33,7 @@ export function* joined(batches: readonly Uint8Array[]): Generator<Uint8Array> {
     segment = header.segment;
     parts.push(batch);
     bytes += batch.length;
-    assert(parts.length === 1 || bytes <= BATCH_BYTES_MAX, "joined batches fit into a message");
+    assert(parts.length === 1 || bytes <= LOG_BATCH_BYTES_MAX, "joined batches fit into a message");
   }
   if (parts.length > 0) yield Buffer.concat(parts);
 }

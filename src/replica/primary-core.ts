@@ -4,12 +4,12 @@
 
 import { assert } from "../base/assert.ts";
 import {
-  BATCH_BYTES_MAX,
-  type BatchHeader,
-  batchesOf,
   type ChainPlace,
-  isOfBatches,
-} from "../message/batch.ts";
+  hasLogBatches,
+  LOG_BATCH_BYTES_MAX,
+  type LogBatchHeader,
+  logBatchesOf,
+} from "../message/log-batch.ts";
 import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
 import type { LogMessage } from "./shared-log.ts";
 
@@ -171,7 +171,7 @@ export class PrimaryCore {
     let count = 0;
     let bytes = 0;
     for (const batch of this.#waiting) {
-      if (batch.segment !== segment || (count > 0 && bytes + batch.bytes.length > BATCH_BYTES_MAX)) break;
+      if (batch.segment !== segment || (count > 0 && bytes + batch.bytes.length > LOG_BATCH_BYTES_MAX)) break;
       count++;
       bytes += batch.bytes.length;
       batch.sentAtMs ??= nowMs;
@@ -370,9 +370,9 @@ export class PrimaryCore {
     if (first === undefined || last < this.#sequence)
       return this.#end("log-lost", `it ends at message ${last}, but had acknowledged ${this.#sequence}`);
     if (first.sequence !== this.#sequence) return this.#judgePurged(messages);
-    const all: { sequence: number; header: BatchHeader }[] = [];
+    const all: { sequence: number; header: LogBatchHeader }[] = [];
     for (const { sequence, bytes } of messages) {
-      const batches = isOfBatches(bytes) ? batchesOf(bytes) : [];
+      const batches = hasLogBatches(bytes) ? logBatchesOf(bytes) : [];
       if (batches === undefined) return this.#end("log-lost", `message ${sequence} is damaged`);
       for (const { header } of batches) all.push({ sequence, header });
     }
@@ -433,7 +433,7 @@ export class PrimaryCore {
  */
 function lastPlace(messages: readonly LogMessage[], place?: ChainPlace): ChainPlace {
   let last = place;
-  for (const { header } of messages.flatMap(({ bytes }) => batchesOf(bytes) ?? [])) {
+  for (const { header } of messages.flatMap(({ bytes }) => logBatchesOf(bytes) ?? [])) {
     last ??= placeBefore(header);
     if (follows(last, header)) last = placeOf(header);
   }

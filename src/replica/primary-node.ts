@@ -2,8 +2,8 @@
 // ones are acknowledged and until when it may serve.
 
 import { assert } from "../base/assert.ts";
-import { batchesOf, type ChainPlace, isOfBatches } from "../message/batch.ts";
 import { GroupFigure } from "../message/group.ts";
+import { type ChainPlace, hasLogBatches, logBatchesOf } from "../message/log-batch.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
 import { hasPaused } from "../ring/lease-word.ts";
@@ -197,7 +197,7 @@ export class PrimaryNode {
 
   /** Another node leads or tries to: serve nothing until the shared log has settled it. */
   heedOtherLead({ bytes }: LogMessage): void {
-    const batches = isOfBatches(bytes) ? batchesOf(bytes) : undefined;
+    const batches = hasLogBatches(bytes) ? logBatchesOf(bytes) : undefined;
     const isNewer = batches?.some(({ header }) => header.epoch > this.#state.place.epoch) === true;
     if (this.#state.ended || !isNewer) return;
     this.core.distrust(monotonicMs());
@@ -246,7 +246,7 @@ export class PrimaryNode {
     const numbers = ring.float64.slice(numbersAt, numbersAt + shards);
     const bytesAt = offset + 8 + 8 * shards;
     const bytes = ring.bytes.slice(bytesAt, bytesAt + length);
-    const batches = batchesOf(bytes);
+    const batches = logBatchesOf(bytes);
     assert(batches?.length === 1, "a message of the log has one complete batch");
     const { n, tag, segment, oldest, idsLent } = batches[0]!.header;
     this.core.offer({ n, tag, segment, oldest, idsLent, bytes, numbers }, nowMs);

@@ -4,7 +4,7 @@
 // Required: (1) all readers see one order; (2) an acknowledged append survives the loss of any one
 // server; (3) the returned number is the message's position. Not required: correct checks of
 // `expectedLast`, appends without duplicates, fresh reads, or exclusive access. Batches name their
-// predecessors (message/batch.ts), so readers notice batches that the log loses, duplicates or
+// predecessors (message/log-batch.ts), so readers notice batches that the log loses, duplicates or
 // invents.
 
 export interface LogMessage {

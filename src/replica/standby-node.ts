@@ -2,8 +2,8 @@
 // the leader is gone.
 
 import { assert } from "../base/assert.ts";
-import { batchesOf, type ChainPlace } from "../message/batch.ts";
 import type { GroupNews } from "../message/group.ts";
+import { type ChainPlace, logBatchesOf } from "../message/log-batch.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { FollowerCore } from "./follower-core.ts";
 import { LeaderWatch } from "./leader-watch.ts";
@@ -199,7 +199,7 @@ export class StandbyNode {
 
   /** Appends a LEAD. The node leads when it reads its own LEAD first. */
   async sendLead({ bytes, expectedLast }: GroupNews & { news: "lead-batch" }): Promise<void> {
-    const batches = batchesOf(bytes);
+    const batches = logBatchesOf(bytes);
     assert(batches?.length === 1, "a LEAD is one complete batch");
     const { header } = batches[0]!;
     const follower = this.core;

@@ -5,12 +5,10 @@
 // around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same code.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import type { Outcome } from "../engine/engine.ts";
 import { JobState } from "../engine/jobs/job-table.ts";
 import { Waiting } from "../engine/waiting/session.ts";
 import {
   BarrierAckView,
-  CarriedView,
   ControlView,
   isById,
   MigrationView,
@@ -21,11 +19,11 @@ import {
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
 import { Counter } from "../message/topology.ts";
-import { LandedView, TransferMessage } from "../message/transfer.ts";
 import { Op } from "../protocol/commands.ts";
 import type { Request } from "../protocol/request.ts";
 import type { MessageSource } from "../ring/message-source.ts";
 import { EMPTY } from "../ring/ring-reader.ts";
+import { takeCarried } from "./carried-messages.ts";
 import { SHARD_COMMANDS, TRAITS, Trait } from "./commands/command-table.ts";
 import { CHEAP_WORK_MAX, WORK_PER_MS } from "./run-queue.ts";
 import { DeferredMessages } from "./sessions/deferred-messages.ts";
@@ -305,8 +303,10 @@ export class ShardCore extends ShardClients {
     const { op, slot } = request;
     if (op === RequestOp.BarrierAck) this.#passBarrier(BarrierAckView.barrier(request));
     else if (op === RequestOp.Adopt) this.adoptions.adopt(MigrationView.move(request), acceptor, slot);
-    else if (op === RequestOp.Carried) this.#takeCarried(request);
-    else {
+    else if (op === RequestOp.Carried) {
+      this.readClock();
+      takeCarried(this, request);
+    } else {
       assert(op === RequestOp.Control, "every message without a connection has a branch here");
       const { bytes, start, end } = request.body;
       assert(this.control !== undefined, "only an http thread sends Control");
@@ -400,30 +400,6 @@ export class ShardCore extends ShardClients {
   protected run(session: ShardSession, request: Request): void {
     this.replies.request = request;
     SHARD_COMMANDS[request.op]!(this, session, request);
-  }
-
-  /** Takes a message from another shard. */
-  #takeCarried(message: Request): void {
-    assert(message.body.end <= message.body.bytes.length, "a message lies in its ring");
-    const { body } = message;
-    const transferMessage = CarriedView.transferMessage(message);
-    const from = CarriedView.fromShard(message);
-    const transfer = CarriedView.transfer(message);
-    this.readClock();
-    if (transferMessage === TransferMessage.Begin)
-      this.transferReceiver.begin(from, transfer, body, this.nowMs);
-    else if (transferMessage === TransferMessage.Piece)
-      this.transferReceiver.piece(from, transfer, body, this.nowMs);
-    else if (transferMessage === TransferMessage.Credit) this.transferSender.credit(transfer);
-    else if (transferMessage >= TransferMessage.BatchState)
-      this.homes.take(transferMessage, from, body, this.nowMs);
-    else if (transferMessage >= TransferMessage.ClaimName)
-      this.schedules.claims.take(transferMessage, from, transfer, body);
-    else {
-      const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
-      const refusal = LandedView.refusal(view, 0) as Outcome;
-      this.transferSender.landed(transfer, LandedView.taken(view, 0), refusal, this.nowMs);
-    }
   }
 
   /** Continues a command once all acceptors have acknowledged its barrier. */

@@ -107,7 +107,7 @@ export abstract class ShardParts implements ClientEffects {
   readonly transferSender: TransferSender;
   protected readonly deadLetters: DeadLetters;
   readonly homes: BatchHomes;
-  protected readonly transferReceiver: TransferReceiver;
+  readonly transferReceiver: TransferReceiver;
   protected readonly barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */

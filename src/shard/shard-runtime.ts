@@ -34,7 +34,7 @@ import {
 } from "./record-room.ts";
 import { RecordLog } from "./records/record-log.ts";
 import { Restore } from "./restore.ts";
-import { zoneWarnings } from "./schedules/odd-zones.ts";
+import { zoneWarnings } from "./schedules/zone-warnings.ts";
 import { ShardCore } from "./shard-core.ts";
 import { ShardLoop } from "./shard-loop.ts";
 

@@ -20,7 +20,7 @@ export async function simulate(seed: number, steps = 400): Promise<SimulationRes
   return life.result;
 }
 
-export class Life extends LogLife {
+class Life extends LogLife {
   readonly operations: JobOperations = new JobOperations(this);
   readonly backup: SimulatedBackup = new SimulatedBackup(this);
 

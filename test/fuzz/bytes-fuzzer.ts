@@ -53,7 +53,7 @@ function sentinelAfter(text: string, jobBytesMax: number): string {
 }
 
 /** Compares what came for `text` with what had to. */
-export function judgeStream(
+function judgeStream(
   text: string,
   answer: Answer,
   jobBytesMax: number,

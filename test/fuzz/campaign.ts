@@ -88,7 +88,7 @@ export function writeFinding(fuzzer: Fuzzer, fuzzCase: FuzzCase, finding: Findin
   return path;
 }
 
-export function againCommand(fuzzer: Fuzzer, seed: number): string {
+function againCommand(fuzzer: Fuzzer, seed: number): string {
   return `npm run fuzz -- --fuzzer ${fuzzer.name} --seed ${seed} --seeds 1`;
 }
 

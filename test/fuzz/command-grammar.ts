@@ -4,14 +4,7 @@
 // The words come from the table of commands: a new row is generated too, with the arguments that
 // its Args ask for.
 
-import {
-  COMMANDS,
-  type Command,
-  commandName,
-  FIELDS,
-  type Field,
-  hasBody,
-} from "../../src/protocol/commands.ts";
+import { COMMANDS, type Command, commandName, FIELDS, type Field } from "../../src/protocol/commands.ts";
 import { OptionKind, type OptionRow } from "../../src/protocol/option-rows.ts";
 import { eachCommand } from "../support/conversations/command-lines.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
@@ -171,7 +164,7 @@ export class CommandGrammar {
     const name = this.#random.weighted(this.#weights);
     const command = this.#commands.get(name);
     if (command === undefined) return name === LONG ? this.#longLine() : this.#oddLine();
-    if (hasBody(command)) return this.#withBody(command);
+    if (FIELDS[command.args].includes("bytes")) return this.#withBody(command);
     return this.#line(name, ...this.#arguments(command, "0"));
   }
 

@@ -19,7 +19,7 @@ const LAST_ID_MARK = 0xe0ff;
  */
 const ID_DIGITS = 8;
 /** Puts of one conversation that can be named. */
-export const NAMED_PUTS_MAX: number = LAST_ID_MARK - FIRST_ID_MARK;
+const NAMED_PUTS_MAX: number = LAST_ID_MARK - FIRST_ID_MARK;
 
 /** The texts of all pieces, one behind the other. */
 export function textOf(pieces: readonly Piece[]): string {

@@ -23,7 +23,7 @@ const BYTEWISE_BYTES_MAX = 1500;
 const RANDOM_CUTTINGS = 4;
 
 /** Commands of many kinds in one stream, good and bad, with bodies, in tubes of their own. */
-export const MIXED_STREAM: string = [
+const MIXED_STREAM: string = [
   "use mixed",
   "put 0 0 60 5\r\na\r\nb\0",
   "bad",
@@ -133,7 +133,7 @@ function splittingDifference(cut: string, whole: string, got: string, jobBytesMa
 }
 
 /** The ways in which a stream is cut. A mark is one place, as is a byte. */
-export function* cuttingsOf(text: string, seed: number): Generator<string> {
+function* cuttingsOf(text: string, seed: number): Generator<string> {
   const { length } = text;
   if (length <= BYTEWISE_BYTES_MAX) yield [...text].join(CUT);
   if (length <= SINGLE_BYTES_MAX) for (let at = 1; at < length; at++) yield cutAt(text, [at]);

@@ -1,7 +1,7 @@
 // Faulty shared log in memory, on virtual time: it delays, loses, duplicates and misreports. A
 // group must survive that.
 
-import { batchesOf, isOfBatches } from "../../src/message/batch.ts";
+import { hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
 import type { LogMessage } from "../../src/replica/shared-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -134,14 +134,14 @@ export class FaultyLog {
   get epoch(): number {
     let epoch = 0;
     for (const bytes of this.messages.values())
-      for (const { header } of (isOfBatches(bytes) ? batchesOf(bytes) : undefined) ?? [])
+      for (const { header } of (hasLogBatches(bytes) ? logBatchesOf(bytes) : undefined) ?? [])
         epoch = Math.max(epoch, header.epoch);
     return epoch;
   }
 
   #segmentBefore(sequence: number): number {
     for (let each = sequence - 1; each >= this.first; each--) {
-      const batches = isOfBatches(this.messages.get(each)!) ? batchesOf(this.messages.get(each)!)! : [];
+      const batches = hasLogBatches(this.messages.get(each)!) ? logBatchesOf(this.messages.get(each)!)! : [];
       if (batches.length > 0) return batches.at(-1)!.header.segment;
     }
     return 0;

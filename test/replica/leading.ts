@@ -3,7 +3,7 @@
 import { Memory } from "../../src/base/memory.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
-import { batchesOf, type ChainPlace } from "../../src/message/batch.ts";
+import { type ChainPlace, logBatchesOf } from "../../src/message/log-batch.ts";
 import { emptyRecordFields, encodeDelete, encodePutHead } from "../../src/message/record.ts";
 import { newTag } from "../../src/replica/chain.ts";
 import { FirstMessages } from "../../src/replica/first-messages.ts";
@@ -102,7 +102,7 @@ export class Leading {
   }
 
   #offer(message: Uint8Array, numbers: Float64Array): void {
-    const { header, bytes } = batchesOf(message.slice())![0]!;
+    const { header, bytes } = logBatchesOf(message.slice())![0]!;
     const { n, tag, segment, oldest, idsLent } = header;
     this.#offeredN = n;
     const batch: OfferedBatch = { n, tag, segment, oldest, idsLent, bytes, numbers: numbers.slice() };

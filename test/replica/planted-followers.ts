@@ -1,11 +1,11 @@
 // Followers with planted bugs.
 
-import type { BatchHeader, ChainPlace } from "../../src/message/batch.ts";
+import type { ChainPlace, LogBatchHeader } from "../../src/message/log-batch.ts";
 import { FollowerCore } from "../../src/replica/follower-core.ts";
 import type { Bug } from "./planted-bugs.ts";
 
 class UnchainedFollower extends FollowerCore {
-  protected override isValid(place: ChainPlace, header: BatchHeader): boolean {
+  protected override isValid(place: ChainPlace, header: LogBatchHeader): boolean {
     return header.epoch >= place.epoch && header.n > place.n;
   }
 }
@@ -16,7 +16,7 @@ class SkippingFollower extends FollowerCore {
     super.answered(ends, nowMs);
   }
 
-  protected override isValid(place: ChainPlace, header: BatchHeader): boolean {
+  protected override isValid(place: ChainPlace, header: LogBatchHeader): boolean {
     return super.isValid(place, header) || (header.epoch === place.epoch && header.n > place.n + 1);
   }
 }

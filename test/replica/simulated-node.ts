@@ -5,7 +5,7 @@ import { segmentNumber } from "../../src/base/segment-name.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { openFollowLog } from "../../src/binlog/open-follow-log.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
-import { batchesOf } from "../../src/message/batch.ts";
+import { logBatchesOf } from "../../src/message/log-batch.ts";
 import { FollowerCore } from "../../src/replica/follower-core.ts";
 import { joined } from "../../src/replica/own-tail.ts";
 import { Leading } from "./leading.ts";
@@ -123,7 +123,7 @@ export class SimulatedNode extends NodeState {
   #tryLead(life: number, tag: number, expectedLast: number): void {
     const { witness, bug, time } = this.group;
     const lead = this.followLog!.leadBatch(this.number, tag);
-    const { header } = batchesOf(lead)![0]!;
+    const { header } = logBatchesOf(lead)![0]!;
     witness.log(
       `node ${this.number} tries to lead: epoch ${header.epoch}, batch ${header.n}, behind ${expectedLast}`,
     );

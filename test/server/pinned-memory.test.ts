@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { buffers } from "../../src/acceptor/input/buffer-pool.ts";
-import { COMMANDS, commandName, hasBody } from "../../src/protocol/commands.ts";
+import { COMMANDS, commandName, FIELDS } from "../../src/protocol/commands.ts";
 import { type Arguments, GOOD_ARGUMENTS, lineOf } from "../support/conversations/command-lines.ts";
 import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
 import { memoryInUse, settledBytes } from "../support/machine/memory-in-use.ts";
@@ -50,7 +50,10 @@ const ODD: Readonly<Record<string, readonly string[]>> = {
 /** Every command, and a line that is no command. */
 const LINES: readonly string[] = [
   ...COMMANDS.flatMap(
-    (command) => ODD[commandName(command)] ?? [lineOf(command, PRESENT) + (hasBody(command) ? "\r\n" : "")],
+    (command) =>
+      ODD[commandName(command)] ?? [
+        lineOf(command, PRESENT) + (FIELDS[command.args].includes("bytes") ? "\r\n" : ""),
+      ],
   ),
   "nonsense",
 ];

@@ -197,7 +197,7 @@ class HttpSimulation {
   async #httpReserve(): Promise<void> {
     const random = this.#random;
     const tubes = TUBES.filter(() => random.chance(0.5));
-    const handout = new Handout(this.#handoutWays, { owner: "worker", address: "" });
+    const handout = new Handout(this.#handoutParts, { owner: "worker", address: "" });
     const sentAtMs = this.#server.nowMs;
     const place = ++this.#places;
     this.#waits.add(handout);
@@ -263,7 +263,7 @@ class HttpSimulation {
     return { leases: this.#leases, control: this.#control };
   }
 
-  get #handoutWays(): ConstructorParameters<typeof Handout>[0] {
+  get #handoutParts(): ConstructorParameters<typeof Handout>[0] {
     return { ...this.#ways, giveBacks: this.#giveBacks, nowMs: () => this.#server.nowMs };
   }
 

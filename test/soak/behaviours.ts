@@ -5,17 +5,7 @@ import type { ClientHost } from "./client-host.ts";
 import { type HeldJob, type PutOptions, putBytes, type SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";
 
-export const TUBES = [
-  "default",
-  "alpha",
-  "beta",
-  "gamma",
-  "delta",
-  "epsilon",
-  "zeta.1",
-  "(eta)",
-  "0.5",
-] as const;
+const TUBES = ["default", "alpha", "beta", "gamma", "delta", "epsilon", "zeta.1", "(eta)", "0.5"] as const;
 
 /** Above this number no client puts; they delete instead. */
 const LIVE_JOBS_MAX = 4000;

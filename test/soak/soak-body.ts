@@ -9,7 +9,7 @@ const POOL_BYTES = 1 << 21;
 const STRIDE = 7919;
 const HEADER = /^k(\d+) ([0-9a-f]{8}) /;
 
-export const BODY_BYTES_MIN = 24;
+const BODY_BYTES_MIN = 24;
 
 /** Key, size and tube of a job, from which its body can be made again. */
 export interface BodySpec {

@@ -3,7 +3,7 @@
 
 import { type CaseReport, grouped } from "./run-case.ts";
 
-export const FORBIDDEN = "FORBIDDEN";
+const FORBIDDEN = "FORBIDDEN";
 
 const count = (number: number): string => grouped(number).padStart(12);
 

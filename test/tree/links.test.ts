@@ -92,6 +92,18 @@ describe("links of documents", () => {
   });
 });
 
+describe("docs/README.md", () => {
+  it("is the table of contents: it has a link to each page beside and below it", () => {
+    const linked = new Set(linksOf("docs/README.md", read("docs/README.md")).map(({ to }) => to));
+    const pages = DOCUMENTS.filter((path) => path.startsWith("docs/") && path !== "docs/README.md");
+    assert.ok(pages.length > 40, `the pages are found: ${pages.length}`);
+    assert.deepEqual(
+      pages.filter((path) => !linked.has(path)),
+      [],
+    );
+  });
+});
+
 describe("the check of the links (canary)", () => {
   const blob = "https://github.com/runnerbean/runnerbean/blob/main";
   const bad: [name: string, line: string][] = [

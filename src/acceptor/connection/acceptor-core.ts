@@ -227,24 +227,7 @@ export class AcceptorCore implements AcceptorParts {
     this.counters[counter] = this.counters[counter]! + change;
   }
 
-  // --- the interface of the loop -----------------------------------------------------------------
-
-  /** The number of connections whose answer may come at any moment: see PendingReplies. */
-  get expecting(): number {
-    return this.pendingReplies.expecting;
-  }
-
-  /** The number of connections that have sent a command since the thread last gave up polling. */
-  get asking(): number {
-    return this.pendingReplies.asking;
-  }
-
-  /** Treats every connection that expects an answer as one that waits for a job. */
-  stopExpecting(): void {
-    this.pendingReplies.giveUp();
-  }
-
-  // --- a turn ------------------------------------------------------------------------------------
+  // --- a turn, step by step: the interface of the loop -------------------------------------------
 
   /** Takes answers and resumes connections. Returns the number of answers taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {
@@ -265,7 +248,7 @@ export class AcceptorCore implements AcceptorParts {
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
     if (this.links.isBlocked) this.links.drainPosted();
-    if (this.#relay.hasHeld && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
+    if (this.#relay.waitsForLog && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
     if (this.runQueues.waitingForRoom.length > 0) {
       this.links.forgetFull();
       this.runQueues.retryRoom();
@@ -281,15 +264,17 @@ export class AcceptorCore implements AcceptorParts {
   }
 
   /** Whether replies or messages between shards wait for the log. */
-  get hasHeld(): boolean {
-    return this.runQueues.held.length > 0 || this.#relay.hasHeld;
+  get waitsForLog(): boolean {
+    return this.runQueues.waitingForLog.length > 0 || this.#relay.waitsForLog;
   }
 
   /** Whether anything that waited for the log may be sent. Nothing may once the log has ended. */
   get hasDurable(): boolean {
     if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
     const { runQueues } = this;
-    return (runQueues.held.length > 0 && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn;
+    return (
+      (runQueues.waitingForLog.length > 0 && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn
+    );
   }
 
   /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
@@ -300,7 +285,7 @@ export class AcceptorCore implements AcceptorParts {
     }
     // Hundreds of replies may be held, so they are checked only if the log has advanced. The
     // progress is noted before the check, so any progress during the check counts as new.
-    const hasMoved = this.runQueues.held.length > 0 && this.log.hasMoved;
+    const hasMoved = this.runQueues.waitingForLog.length > 0 && this.log.hasMoved;
     if (hasMoved) this.log.noteSeen();
     this.runQueues.flush(hasMoved);
   }

@@ -1,7 +1,9 @@
 // Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
 
-import { BATCH_DETAILS, BatchView, RequestOp } from "../../message/request.ts";
-import { U32_MAX } from "../../protocol/limits.ts";
+import { BATCH_DETAILS, BatchView, RequestFlag, RequestOp } from "../../message/request.ts";
+import { BATCH_BYTES_MAX, U32_MAX } from "../../protocol/limits.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber } from "../../protocol/options.ts";
 import type { Request } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import { PickBatch } from "../fanout/batch/pick-batch.ts";
@@ -12,6 +14,23 @@ import type { Pipeline } from "./pipeline.ts";
 
 /** Bytes of a redirected delete-batch besides the ids and one byte for each. */
 const DELETE_BATCH_ROOM = 64;
+
+/**
+ * Moves the options of a reserve-batch into the fields that its shard reads. Returns whether the
+ * client may abort the wait.
+ */
+export function readBatchOptions(request: Request): boolean {
+  const { options } = request;
+  const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;
+  BatchView.limitBytes(request, Math.min(bytes, BATCH_BYTES_MAX));
+  request.flags =
+    RequestFlag.Batch |
+    (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes) |
+    (optionNumber(options, OptionTag.WithMeta) === undefined ? 0 : RequestFlag.Meta);
+  const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;
+  options.clear();
+  return mayAbort;
+}
 
 /** Notes that the client's next byte aborts the batch that was just sent. */
 export function beginAbortable(client: ClientState, pipeline: Pipeline): void {

@@ -35,7 +35,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   dirty = false;
   waitsForRoom = false;
   proceedsLater = false;
-  held = false;
+  waitsForLog = false;
   readonly acceptor: AcceptorParts;
   readonly transport: Transport;
   readonly reader: LineReader;
@@ -208,7 +208,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     const isLast = pipeline.isEnding && shutdown.closesLeft === 0;
     if (transport.pendingBytes > 0 && !isLast) return;
     pipeline.handOver(isLast);
-    if (outbox.isHeld) this.acceptor.runQueues.holdBack(this);
+    if (outbox.waitsForLog) this.acceptor.runQueues.waitForLog(this);
     if (!shutdown.isDead && !pipeline.isIdle) pipeline.grantCredit();
     if (pipeline.isEnding) {
       shutdown.finish();
@@ -219,8 +219,8 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
       this.#considerMove(migrator);
   }
 
-  get mayFlushHeld(): boolean {
-    return this.pipeline.outbox.mayFlushHeld;
+  get isDurable(): boolean {
+    return this.pipeline.outbox.isDurable;
   }
 
   /** Whether input or output resumes once the client has read everything handed over. */
@@ -261,10 +261,10 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     migrator.consider(this, shard);
   }
 
-  /** Returns whether it may move: nothing is in flight, held, unsent or scheduled. */
+  /** Returns whether it may move: nothing is in flight, waiting for the log, unsent or scheduled. */
   #mayMigrate(): boolean {
     const { pipeline } = this;
-    const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.held;
+    const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.waitsForLog;
     const isEnding = this.shutdown.isDead || pipeline.isEnding || pipeline.isHalfClosed;
     const isBusy = !pipeline.isIdle || !pipeline.holding.empty || !this.reader.isBetweenLines;
     return !isListed && !isEnding && !isBusy && !this.inputLimit.isPaused && pipeline.outbox.bytes === 0;

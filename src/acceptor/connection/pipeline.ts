@@ -231,7 +231,7 @@ export class Pipeline implements PendingReply {
 
   /** Holds output from here on until the shard's record is as far in the log as replies require. */
   holdFor(shard: number, recordNumber: number): void {
-    if (this.outbox.holdFor(shard, recordNumber)) this.#acceptor.runQueues.holdBack(this.#connection);
+    if (this.outbox.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
   }
 
   /** Notes whether a shard still has jobs for the connection, as one of its messages says. */

@@ -4,7 +4,7 @@
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import { BatchView, RequestFlag } from "../../message/request.ts";
+import { BatchView, OpenBatchView, RequestFlag } from "../../message/request.ts";
 import { ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, Route } from "../../protocol/commands.ts";
@@ -12,8 +12,8 @@ import { Reply, touchedAllReply, unknownOptionReply, usingReply } from "../../pr
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { AwaitAcks } from "../fanout/await-acks.ts";
 import { FindSchedule } from "../fanout/find-schedule.ts";
-import { GatherStats } from "../fanout/gather-stats.ts";
 import type { GatheredList } from "../fanout/lists/gathered-list.ts";
 import { InspectWatched } from "../fanout/lists/inspect-watched.ts";
 import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
@@ -25,10 +25,8 @@ import { PickOne } from "../fanout/reserve/pick-one.ts";
 import type { Picker } from "../fanout/reserve/picker.ts";
 import { SharedReserve } from "../fanout/reserve/shared-reserve.ts";
 import { SetPattern } from "../fanout/set-pattern.ts";
-import { TouchHeld } from "../fanout/touch-held.ts";
-import { readBatchOptions } from "../state/batch-request.ts";
-import { extensionsText } from "../state/extensions-text.ts";
-import { batchPicker, beginAbortable, deleteBatch } from "./batches.ts";
+import { extensionsText } from "../state/stats-text.ts";
+import { batchPicker, beginAbortable, deleteBatch, readBatchOptions } from "./batches.ts";
 import type { CommandParts } from "./command-parts.ts";
 import { changeTubes } from "./watches.ts";
 
@@ -152,7 +150,13 @@ function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: 
   if (holding.within(shard)) return pipeline.sendCounted(shard, request);
   if (!pipeline.isIdle) return false;
   pipeline.count(request.op);
-  return conversations.begin(new TouchHeld(conversations, held));
+  const message = (): Request => {
+    const each = conversations.message(request.op);
+    each.flags = RequestFlag.AckOnly;
+    return each;
+  };
+  const answer = (touched: number): void => conversations.finishConversation(touchedAllReply(touched));
+  return conversations.begin(new AwaitAcks(conversations, held, message, answer));
 }
 
 // --- tubes ---------------------------------------------------------------------------------------
@@ -177,7 +181,7 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
 function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
   const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
   if (!pipeline.inFlight.maySend(shard)) return false;
-  if (request.op === Op.OpenBatch) request.id = acceptor.places.takeJobId(shard);
+  if (request.op === Op.OpenBatch) OpenBatchView.fill(request, acceptor.places.takeJobId(shard));
   return pipeline.sendCounted(shard, request);
 }
 
@@ -236,9 +240,11 @@ function report({ acceptor, client, pipeline, conversations }: CommandParts, { o
   const { shards, topology, tubeListings, listReplies, statsText } = acceptor;
   pipeline.count(op);
   if (op === Op.Stats || op === Op.Extensions) {
+    // Every shard updates its counters first.
+    const message = (): Request => conversations.message(Op.Stats);
     const text = op === Op.Stats ? statsText : () => extensionsText(topology);
-    pipeline.conversation = new GatherStats(conversations, shards, text);
-    for (let shard = 0; shard < shards; shard++) pipeline.post(shard, pipeline.message(Op.Stats));
+    const answer = (): void => conversations.finishWithText(text());
+    conversations.begin(new AwaitAcks(conversations, Array(shards).keys(), message, answer));
   } else if (op === Op.ListTubes) {
     const conversation = new ListTubes(conversations, tubeListings, listReplies);
     pipeline.conversation = conversation;

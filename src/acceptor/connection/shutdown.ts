@@ -138,7 +138,7 @@ export class Shutdown {
   /** Closes the transport once the shards have forgotten it and all output is handed over. */
   finish(): void {
     const { pipeline, transport } = this.#connection;
-    if (this.#isFinished || this.isDead || this.closesLeft > 0 || pipeline.outbox.isHeld) return;
+    if (this.#isFinished || this.isDead || this.closesLeft > 0 || pipeline.outbox.waitsForLog) return;
     this.#isFinished = true;
     transport.end();
   }

@@ -1,15 +1,15 @@
 // The tubes that a connection uses and watches, their weights, and the order of its reserves.
 
 import { latin1 } from "../../base/bytes.ts";
-import { OrderView, WatchView, WeightView } from "../../message/request.ts";
+import { WatchView, WeightView } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import { Reply, usingReply, watchingReply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { ReserveOrder } from "../../protocol/reserve-order.ts";
+import { AwaitAcks } from "../fanout/await-acks.ts";
 import { MoveUse } from "../fanout/move-use.ts";
-import { SetOrder } from "../fanout/set-order.ts";
 import type { ClientState } from "../migration/client-state.ts";
 import { TubeRef } from "../state/tube-ref.ts";
 import { WatchOrder } from "../state/watch-order.ts";
@@ -81,12 +81,21 @@ function noteWeight(client: ClientState, tube: string, weight: number): void {
   client.order.weigh(tube, weight);
 }
 
-/** Routes a reserve-order: to all shards. */
+/**
+ * Routes a reserve-order: to all shards, because any of them may own a tube that the connection
+ * watches later.
+ */
 function setOrder({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
-  const order = OrderView.order(request);
+  const { order } = request;
   if (!pipeline.isIdle) return false;
   pipeline.count(request.op);
   if (order !== ReserveOrder.Strict) client.order ??= new WatchOrder();
   client.order?.begin(order);
-  return conversations.begin(new SetOrder(conversations, acceptor.shards, order));
+  const message = (): Request => {
+    const each = conversations.message(Op.ReserveOrder);
+    each.order = order;
+    return each;
+  };
+  const answer = (): void => conversations.finishConversation(Reply.set);
+  return conversations.begin(new AwaitAcks(conversations, Array(acceptor.shards).keys(), message, answer));
 }

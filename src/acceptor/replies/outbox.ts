@@ -69,7 +69,7 @@ export class Outbox extends Output {
   /** How much of its replies the client has read: see message/reply-credit.ts. */
   readonly meter: ReplyMeter = new ReplyMeter();
   /** Whether output waits for the log. */
-  isHeld = false;
+  waitsForLog = false;
   readonly #waits = new DurabilityWaits();
   readonly #transport: Transport;
   readonly #log: ReplyLog;
@@ -93,7 +93,7 @@ export class Outbox extends Output {
   holdFor(shard: number, number: number): boolean {
     if (this.#log.isLogged(shard, number)) return false;
     this.#waits.add(this.gatheredBytes, shard, number);
-    this.isHeld = true;
+    this.waitsForLog = true;
     return true;
   }
 
@@ -105,7 +105,7 @@ export class Outbox extends Output {
   }
 
   /** Whether the first reply that waited for the log may leave now. */
-  get mayFlushHeld(): boolean {
+  get isDurable(): boolean {
     const waits = this.#waits;
     return waits.empty || this.#log.isLogged(waits.shard, waits.number);
   }
@@ -117,8 +117,8 @@ export class Outbox extends Output {
    */
   flush(all = false): void {
     const waits = this.#waits;
-    while (!waits.empty && this.mayFlushHeld) waits.shift();
-    this.isHeld = !waits.empty;
+    while (!waits.empty && this.isDurable) waits.shift();
+    this.waitsForLog = !waits.empty;
     const limit = waits.empty ? this.gatheredBytes : waits.position;
     const sent = this.handOver(this.#transport, limit, all);
     if (!waits.empty) waits.moved(sent);
@@ -127,6 +127,6 @@ export class Outbox extends Output {
   override clear(): void {
     super.clear();
     this.#waits.clear();
-    this.isHeld = false;
+    this.waitsForLog = false;
   }
 }

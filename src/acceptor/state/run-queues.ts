@@ -9,9 +9,9 @@ export interface RunQueueEntry {
   /** It has input to process. */
   proceedsLater: boolean;
   /** Its output waits for the log. */
-  held: boolean;
+  waitsForLog: boolean;
   /** Whether the first reply that waited for the log may leave now. */
-  readonly mayFlushHeld: boolean;
+  readonly isDurable: boolean;
   proceed(): void;
   flush(): void;
 }
@@ -33,7 +33,7 @@ export class RunQueues {
   /** Connections that were put off. */
   toProceed: RunQueueEntry[] = [];
   /** Connections with replies that wait for the log. */
-  held: RunQueueEntry[] = [];
+  waitingForLog: RunQueueEntry[] = [];
 
   markDirty(entry: RunQueueEntry): void {
     if (entry.dirty) return;
@@ -53,15 +53,15 @@ export class RunQueues {
     this.toProceed.push(entry);
   }
 
-  holdBack(entry: RunQueueEntry): void {
-    if (entry.held) return;
-    entry.held = true;
-    this.held.push(entry);
+  waitForLog(entry: RunQueueEntry): void {
+    if (entry.waitsForLog) return;
+    entry.waitsForLog = true;
+    this.waitingForLog.push(entry);
   }
 
   /** Whether replies that waited for the log may leave. */
   get hasDurable(): boolean {
-    return this.held.some((entry) => entry.mayFlushHeld);
+    return this.waitingForLog.some((entry) => entry.isDurable);
   }
 
   /** Resumes the connections that waited for room in a ring. */
@@ -85,11 +85,11 @@ export class RunQueues {
   }
 
   /**
-   * Sends the output of connections. Replies held for the log are checked only if the log has
+   * Sends the output of connections. Those that wait for the log are checked only if the log has
    * advanced.
    */
   flush(logHasMoved: boolean): void {
-    if (logHasMoved) this.#releaseHeld();
+    if (logHasMoved) this.#recheckLog();
     if (this.dirty.length === 0) return;
     const dirty = this.dirty;
     this.dirty = [];
@@ -104,13 +104,13 @@ export class RunQueues {
     this.dirty = [];
   }
 
-  #releaseHeld(): void {
-    const held = this.held;
-    this.held = [];
-    for (const entry of held) {
-      entry.held = false;
-      if (entry.mayFlushHeld) this.markDirty(entry);
-      else this.holdBack(entry);
+  #recheckLog(): void {
+    const waiting = this.waitingForLog;
+    this.waitingForLog = [];
+    for (const entry of waiting) {
+      entry.waitsForLog = false;
+      if (entry.isDurable) this.markDirty(entry);
+      else this.waitForLog(entry);
     }
   }
 }

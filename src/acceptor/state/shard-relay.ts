@@ -20,7 +20,7 @@ interface Waiting {
 
 export class ShardRelay {
   /** Whether messages wait. */
-  hasHeld = false;
+  waitsForLog = false;
   readonly #links: ShardLinks;
   readonly #log: LogProgress;
   /** Waiting messages by sending shard, in order. */
@@ -41,7 +41,7 @@ export class ShardRelay {
       this.#links.post(to, message);
       return;
     }
-    this.hasHeld = true;
+    this.waitsForLog = true;
     const copy = { to, message: message.clone(), durable, recordNumber };
     if (waiting === undefined) this.#waiting.set(from, [copy]);
     else waiting.push(copy);
@@ -73,7 +73,7 @@ export class ShardRelay {
       if (done === waiting.length) this.#waiting.delete(from);
       else if (done > 0) waiting.splice(0, done);
     }
-    this.hasHeld = this.#waiting.size > 0;
+    this.waitsForLog = this.#waiting.size > 0;
   }
 
   #mayGo(from: number, durable: boolean, recordNumber: number): boolean {

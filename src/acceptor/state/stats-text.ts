@@ -1,4 +1,5 @@
-// The text of `stats`: the counters of all threads summed, and facts about the process.
+// The texts of `stats` and `extensions`: the counters of all threads summed, and facts about the
+// process.
 
 import {
   ControlWord,
@@ -8,7 +9,7 @@ import {
   rolesOf,
   type Topology,
 } from "../../message/topology.ts";
-import { COMMANDS, commandName } from "../../protocol/commands.ts";
+import { COMMANDS, commandName, EXTENSIONS } from "../../protocol/commands.ts";
 import { ControlWords } from "../../ring/control-words.ts";
 
 /** Facts about the process and the machine, fixed at startup. */
@@ -29,9 +30,12 @@ export interface ProcessFacts {
 const seconds = (microseconds: number): string =>
   `${Math.floor(microseconds / 1e6)}.${String(microseconds % 1e6).padStart(6, "0")}`;
 
+const countersOfAll = (topology: Topology): Float64Array[] =>
+  Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
+
 /** Composes the text. The shards must have updated their counters. */
 export function statsText(topology: Topology, facts: ProcessFacts, nowMs: number): string {
-  const counters = Array.from({ length: rolesOf(topology) }, (_, role) => countersOf(topology, role));
+  const counters = countersOfAll(topology);
   const sum = (counter: number): number => counters.reduce((total, each) => total + each[counter]!, 0);
   // The HTTP thread's connections are not protocol connections, but its commands count.
   const http = topology.ports > topology.acceptors ? countersOf(topology, httpRole(topology)) : undefined;
@@ -74,4 +78,17 @@ hostname: ${quote(facts.hostname)}
 os: ${quote(facts.os)}
 platform: ${quote(facts.platform)}
 `;
+}
+
+/**
+ * Composes the text of `extensions`: the extended commands, and how often each was used. The shards
+ * must have updated their counters.
+ */
+export function extensionsText(topology: Topology): string {
+  const counters = countersOfAll(topology);
+  const rows = EXTENSIONS.map((command) => {
+    const counter = Counter.Commands + command.op;
+    return `${commandName(command)}: ${counters.reduce((total, each) => total + each[counter]!, 0)}\n`;
+  });
+  return `---\n${rows.join("")}`;
 }

@@ -4,8 +4,8 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Memory } from "../../base/memory.ts";
-import { BATCH_HEADER_BYTES } from "../../message/batch.ts";
 import { BATCH_FIXED_BYTES, decodeTally, TALLY_BYTES } from "../../message/flow-record.ts";
+import { LOG_BATCH_HEADER_BYTES } from "../../message/log-batch.ts";
 import {
   attributeBytes,
   attributeBytesOf,
@@ -59,7 +59,7 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
     case RecordKind.piece:
       return recordBytes > PIECE_HEADER_BYTES;
     case OwnKind.link:
-      return recordBytes === BATCH_HEADER_BYTES;
+      return recordBytes === LOG_BATCH_HEADER_BYTES;
     case OwnKind.note:
       return true;
     default:

@@ -4,7 +4,7 @@
 import { crc32 } from "node:zlib";
 import { assert, CHECKED } from "../../base/assert.ts";
 import type { Memory } from "../../base/memory.ts";
-import { LINK_RECORD_KIND } from "../../message/batch.ts";
+import { LINK_RECORD_KIND } from "../../message/log-batch.ts";
 import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
 import { recordChecksum } from "./record-checksum.ts";
 
@@ -63,7 +63,7 @@ export const OwnKind = {
   drop: 18,
   /** Variable content (msgpack): the beginning or end of a takeover. */
   note: 19,
-  /** In a group: the beginning of a batch, with its place in the chain (message/batch.ts). */
+  /** In a group: the beginning of a batch, with its place in the chain (message/log-batch.ts). */
   link: LINK_RECORD_KIND,
 } as const;
 

@@ -2,14 +2,14 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import {
-  BATCH_BYTES_MAX,
-  BATCH_HEADER_BYTES,
-  type BatchHeader,
-  BatchKind,
   type ChainPlace,
-  encodeBatchHeader,
-  sealBatch,
-} from "../../message/batch.ts";
+  encodeLogBatchHeader,
+  LOG_BATCH_BYTES_MAX,
+  LOG_BATCH_HEADER_BYTES,
+  type LogBatchHeader,
+  LogBatchKind,
+  sealLogBatch,
+} from "../../message/log-batch.ts";
 import type { Segment } from "../books/segment-table.ts";
 import { FRAME_BYTES, frameIsWhole, sealFrame } from "../format/segment-format.ts";
 import type { RecordBatch } from "./record-batch.ts";
@@ -46,14 +46,14 @@ export interface BatchChainOptions extends ChainOptions {
 }
 
 export class BatchChain {
-  readonly frameBytes: number = FRAME_BYTES + BATCH_HEADER_BYTES;
-  readonly batchBytesMax: number = BATCH_BYTES_MAX;
+  readonly frameBytes: number = FRAME_BYTES + LOG_BATCH_HEADER_BYTES;
+  readonly batchBytesMax: number = LOG_BATCH_BYTES_MAX;
   readonly #options: BatchChainOptions;
-  readonly #empty = new Uint8Array(BATCH_HEADER_BYTES);
+  readonly #empty = new Uint8Array(LOG_BATCH_HEADER_BYTES);
   #place: ChainPlace;
   #sequence = 0;
   /** The kind of the next batch. */
-  kind: BatchKind = BatchKind.data;
+  kind: LogBatchKind = LogBatchKind.data;
 
   constructor(options: BatchChainOptions) {
     this.#options = options;
@@ -83,7 +83,7 @@ export class BatchChain {
     assert(batch.usedBytes === 0, "a batch begins with its own record");
     assert(sequence > this.#sequence, "the sequence of batches rises");
     this.#sequence = sequence;
-    batch.add(this.#empty, 0, BATCH_HEADER_BYTES, 0, sequence, sequence);
+    batch.add(this.#empty, 0, LOG_BATCH_HEADER_BYTES, 0, sequence, sequence);
   }
 
   /** Completes a batch that has all its records: assigns its place. */
@@ -92,7 +92,7 @@ export class BatchChain {
     assert(records > 0, "only a batch with records is sealed");
     assert(this.#options.sink.acknowledged <= n, "no batch is acknowledged before it is written");
     assert(usedBytes >= this.frameBytes, "a batch has room for its own record");
-    const header: BatchHeader = {
+    const header: LogBatchHeader = {
       kind: this.kind,
       epoch,
       segment: segment.number,
@@ -108,14 +108,14 @@ export class BatchChain {
       unacknowledged: n - this.#options.sink.acknowledged,
       message: this.#options.sink.acknowledgedMessage,
     };
-    encodeBatchHeader(memory, FRAME_BYTES, header);
-    sealBatch(memory, FRAME_BYTES);
-    sealFrame(memory, 0, BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
+    encodeLogBatchHeader(memory, FRAME_BYTES, header);
+    sealLogBatch(memory, FRAME_BYTES);
+    sealFrame(memory, 0, LOG_BATCH_HEADER_BYTES, segment.salt, this.#sequence, syncedSequence);
     if (CHECKED) assert(frameIsWhole(memory, 0, segment.salt), "the frame of a LINK is intact");
     this.#sealed = header;
   }
 
-  #sealed: BatchHeader | undefined;
+  #sealed: LogBatchHeader | undefined;
 
   /**
    * Adds the written batch to the chain. A batch whose write failed for lack of room is sealed
@@ -127,7 +127,7 @@ export class BatchChain {
     assert(n === this.#place.n + 1, "batches have consecutive numbers");
     assert(tag > 0, "a batch has a tag");
     this.#place = { epoch, n, tag };
-    this.kind = BatchKind.data;
+    this.kind = LogBatchKind.data;
     this.#options.sink.take(memory.bytes.subarray(FRAME_BYTES, usedBytes), numbers);
   }
 }

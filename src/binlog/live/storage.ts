@@ -4,7 +4,7 @@
 
 import { pack } from "msgpackr/pack";
 import { assert, CHECKED } from "../../base/assert.ts";
-import { BatchKind } from "../../message/batch.ts";
+import { LogBatchKind } from "../../message/log-batch.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import type { SegmentTable } from "../books/segment-table.ts";
 import {
@@ -427,7 +427,7 @@ export class Storage implements CompactionHost {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;
       const { chain } = this.#tail;
-      if (chain !== undefined) chain.kind = BatchKind.yield;
+      if (chain !== undefined) chain.kind = LogBatchKind.yield;
       this.#tail.appendOwn(OwnKind.end);
       this.#tail.syncAll(nowMs, true);
       if (trim) this.#tail.segments.trim();

@@ -2,8 +2,8 @@
 
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
-import { type BatchHeader, decodeBatchHeader } from "../../message/batch.ts";
 import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.ts";
+import { decodeLogBatchHeader, type LogBatchHeader } from "../../message/log-batch.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
@@ -101,7 +101,7 @@ export interface SegmentScan {
 
 /** A complete batch in a segment. */
 export interface ScannedBatch {
-  header: BatchHeader;
+  header: LogBatchHeader;
   /** Offset of the frame of its LINK record, and the end of its last frame. */
   at: number;
   endsAt: number;
@@ -277,7 +277,7 @@ class SegmentScanner {
     }
     if (this.#framesLeft > 0) return;
     assert(this.#batchAt >= HEADER_BYTES, "a batch lies after the header");
-    const header = decodeBatchHeader(view, this.#batchAt + FRAME_BYTES);
+    const header = decodeLogBatchHeader(view, this.#batchAt + FRAME_BYTES);
     batches.push({ header, at: this.#batchAt, endsAt: record + recordBytes });
   }
 
@@ -306,7 +306,7 @@ class SegmentScanner {
       return;
     }
     if (kind === OwnKind.link) {
-      const header = decodeBatchHeader(view, record);
+      const header = decodeLogBatchHeader(view, record);
       scan.idsLent = header.idsLent;
       return;
     }

@@ -1,7 +1,8 @@
 // Commands that change jobs and tubes: delete, kick, pause, resume.
 
 import type { Command } from "commander";
-import { id, seconds, tube, tubeOrId, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { id, seconds, tube, tubeOrId, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";

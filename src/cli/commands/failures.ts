@@ -2,7 +2,8 @@
 // failures.
 
 import type { Command } from "commander";
-import { tubeOrAll, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { tubeOrAll, whole } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
 import { printRows, type Row } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";

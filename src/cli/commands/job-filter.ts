@@ -4,7 +4,8 @@
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
 import { ProtocolError } from "../../client/errors.ts";
-import { duration, soughtText, states, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { duration, soughtText, states, whole } from "../argument.ts";
 import type { Row } from "../output.ts";
 import type { CommonOptions } from "../run.ts";
 import { BULK_MS, type WireSession } from "../wire-session.ts";

@@ -3,7 +3,8 @@
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
-import { duration, seconds, tube as tubeName, tubeOrAll, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { duration, seconds, tube as tubeName, tubeOrAll, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printDone } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";

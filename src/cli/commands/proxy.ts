@@ -1,7 +1,8 @@
 // `proxy`: adds TLS and a token for clients that support neither.
 
 import type { Command } from "commander";
-import { U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { listenOn } from "../listen-on.ts";
 import { tell } from "../output.ts";

@@ -2,7 +2,8 @@
 
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
-import { batch, seconds, tube, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { batch, seconds, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";

@@ -3,12 +3,14 @@
 import type { Command } from "commander";
 import { clientName } from "../../client/client-name.ts";
 import { reasonText } from "../../client/job.ts";
-import { tube, U32_MAX, WAIT_MAX, whole } from "../argument.ts";
+import { TIMER_MS_MAX } from "../../client/link.ts";
+import { TIMEOUT_SECONDS_MAX, U32_MAX } from "../../protocol/limits.ts";
+import { tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { runJob } from "../job-command.ts";
 import { tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-import { TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
+import type { WireSession } from "../wire-session.ts";
 import { bodyOf } from "./show.ts";
 
 /** Exit code of a command that failed temporarily: EX_TEMPFAIL of sysexits. */
@@ -34,7 +36,11 @@ export function reserveCommand(): Command {
     "reserve <tubes...>",
     "reserve the next job of these tubes; a command after -- gets the body on stdin: exit status 0 deletes the job, 75 releases it, any other buries it",
   )
-    .option("--wait <seconds>", "how long to wait for a job (default: forever)", whole(0, WAIT_MAX))
+    .option(
+      "--wait <seconds>",
+      "how long to wait for a job (default: forever)",
+      whole(0, TIMEOUT_SECONDS_MAX),
+    )
     .option("--max <n>", "number of jobs to take, one after the other; 0: no limit", whole(0, U32_MAX), "1")
     .option(
       "--delete",

@@ -3,7 +3,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { ListedSchedule, ScheduleOptions, ScheduleReport } from "../../client/schedule-text.ts";
 import { scheduleList, scheduleName, scheduleReport, setScheduleLine } from "../../client/schedule-text.ts";
-import { type Check, duration, tube, U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { type Check, duration, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { print, printable, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";

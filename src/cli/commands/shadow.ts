@@ -3,7 +3,8 @@
 
 import type { Command } from "commander";
 import { dialer } from "../../client/dial.ts";
-import { U32_MAX, whole } from "../argument.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
+import { whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
 import { listenOn } from "../listen-on.ts";
 import { tell } from "../output.ts";

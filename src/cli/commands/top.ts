@@ -4,9 +4,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
+import { TIMER_MS_MAX } from "../../client/link.ts";
 import { print, type Row, rowsText } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
-import { type Report, TIMER_MS_MAX, type WireSession } from "../wire-session.ts";
+import type { Report, WireSession } from "../wire-session.ts";
 import { sorted, sortOption, TUBE_COLUMNS, tubeRow } from "./show.ts";
 import { CTRL_C, TopKeys } from "./top-keys.ts";
 

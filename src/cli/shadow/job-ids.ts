@@ -1,6 +1,6 @@
 // Maps the ids of jobs on the old server to ids on the new one.
 
-export const IDS_MAX = 1_000_000;
+const IDS_MAX = 1_000_000;
 
 export class JobIdMap {
   readonly #shadowOf = new Map<string, string>();

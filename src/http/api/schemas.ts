@@ -13,7 +13,7 @@ export const Fields = <Properties extends Record<string, TSchema>>(
 const count = Type.Integer({ minimum: 0 });
 const seconds = (description: string) => Type.Number({ minimum: 0, description });
 
-export const Jobs = Fields({ ready: count, urgent: count, reserved: count, delayed: count, buried: count });
+const Jobs = Fields({ ready: count, urgent: count, reserved: count, delayed: count, buried: count });
 
 export const Counters = Fields({
   puts: Type.Number(),

@@ -25,12 +25,12 @@ const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "num
 interface Asked {
   onPart(bytes: Uint8Array): void;
   onEnd(): void;
-  /** Number of held parts, and the record that the last one waits for. */
-  held: number;
-  heldRecord: number;
+  /** Number of parts that wait for the log, and the record that the last one waits for. */
+  waiting: number;
+  lastRecord: number;
 }
 
-interface HeldPart {
+interface WaitingPart {
   readonly shard: number;
   readonly recordNumber: number;
   readonly deliver: () => void;
@@ -40,11 +40,11 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
   dirty = false;
   waitsForRoom = false;
   proceedsLater = false;
-  held = false;
+  waitsForLog = false;
   readonly #core: AcceptorCore;
   readonly #wake: () => void;
   readonly #asked = new Map<number, Asked>();
-  #heldParts: HeldPart[] = [];
+  #waitingParts: WaitingPart[] = [];
   #lastNumber = 0;
 
   /** `wake` makes the loop take a turn soon. */
@@ -110,7 +110,7 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
     this.#core.links.post(shard, message);
     this.#wake();
     const done = new Promise<void>((resolve) =>
-      this.#asked.set(number, { onPart, onEnd: resolve, held: 0, heldRecord: 0 }),
+      this.#asked.set(number, { onPart, onEnd: resolve, waiting: 0, lastRecord: 0 }),
     );
     return { number, done };
   }
@@ -130,35 +130,35 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       asked.onPart(bytes);
       if (isLast) asked.onEnd();
     };
-    const isHeld = (flags & ResponseFlag.Durable) !== 0 && !this.#core.log.isLogged(shard, recordNumber);
+    const mustWait = (flags & ResponseFlag.Durable) !== 0 && !this.#core.log.isLogged(shard, recordNumber);
     // Parts of an answer stay in order.
-    if (!isHeld && asked.held === 0) {
+    if (!mustWait && asked.waiting === 0) {
       deliver();
       return;
     }
-    asked.held++;
-    if (isHeld) asked.heldRecord = recordNumber;
-    const deliverHeld = (): void => {
-      asked.held--;
+    asked.waiting++;
+    if (mustWait) asked.lastRecord = recordNumber;
+    const deliverWaiting = (): void => {
+      asked.waiting--;
       deliver();
     };
-    this.#heldParts.push({ shard, recordNumber: asked.heldRecord, deliver: deliverHeld });
-    this.#core.runQueues.holdBack(this);
+    this.#waitingParts.push({ shard, recordNumber: asked.lastRecord, deliver: deliverWaiting });
+    this.#core.runQueues.waitForLog(this);
   }
 
-  get mayFlushHeld(): boolean {
-    return this.#heldParts.some(({ shard, recordNumber }) => this.#core.log.isLogged(shard, recordNumber));
+  get isDurable(): boolean {
+    return this.#waitingParts.some(({ shard, recordNumber }) => this.#core.log.isLogged(shard, recordNumber));
   }
 
   proceed(): void {}
 
   flush(): void {
-    const parts = this.#heldParts;
-    this.#heldParts = [];
+    const parts = this.#waitingParts;
+    this.#waitingParts = [];
     for (const part of parts) {
       if (this.#core.log.isLogged(part.shard, part.recordNumber)) part.deliver();
-      else this.#heldParts.push(part);
+      else this.#waitingParts.push(part);
     }
-    if (this.#heldParts.length > 0) this.#core.runQueues.holdBack(this);
+    if (this.#waitingParts.length > 0) this.#core.runQueues.waitForLog(this);
   }
 }

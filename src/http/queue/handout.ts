@@ -8,7 +8,7 @@ import type { Lease, LeaseTable } from "../state/lease-table.ts";
 import type { GiveBacks } from "./give-backs.ts";
 import type { ReservedJob } from "./reservations.ts";
 
-export interface HandoutWays {
+export interface HandoutParts {
   readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;
   readonly control: Pick<ControlClient, "shards">;
@@ -24,14 +24,14 @@ export interface HandedJob {
 
 export class Handout {
   readonly handed: HandedJob[] = [];
-  readonly #ways: HandoutWays;
+  readonly #parts: HandoutParts;
   readonly #client: Pick<Lease, "owner" | "address">;
   readonly #dropped = new AbortController();
   #tube = "";
   #shard = 0;
 
-  constructor(ways: HandoutWays, client: Pick<Lease, "owner" | "address">) {
-    this.#ways = ways;
+  constructor(parts: HandoutParts, client: Pick<Lease, "owner" | "address">) {
+    this.#parts = parts;
     this.#client = client;
   }
 
@@ -42,7 +42,7 @@ export class Handout {
 
   /** Adds a job that a shard has reserved for the request. */
   add(job: ReservedJob): void {
-    const { leases, giveBacks, nowMs } = this.#ways;
+    const { leases, giveBacks, nowMs } = this.#parts;
     const { id, tube, reserves, ttr } = job;
     const sinceMs = nowMs();
     const times = { sinceMs, untilMs: sinceMs + job.timeLeftMs };
@@ -56,7 +56,7 @@ export class Handout {
   drop(): void {
     if (this.signal.aborted) return;
     this.#dropped.abort();
-    this.#ways.giveBacks.add(this.handed.splice(0).map(({ lease }) => lease));
+    this.#parts.giveBacks.add(this.handed.splice(0).map(({ lease }) => lease));
   }
 
   /** Cached, since most jobs come from the same tube. */
@@ -64,7 +64,7 @@ export class Handout {
     if (tube !== this.#tube) {
       const bytes = asciiBytes(tube);
       this.#tube = tube;
-      this.#shard = shardOfTube(bytes, 0, bytes.length, this.#ways.control.shards);
+      this.#shard = shardOfTube(bytes, 0, bytes.length, this.#parts.control.shards);
     }
     return this.#shard;
   }

@@ -6,7 +6,7 @@ import { REASON_BYTES_MAX } from "../../protocol/job-failure.ts";
 import type { ControlClient } from "../link/control-client.ts";
 import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
-export interface LeaseWays {
+export interface LeaseParts {
   readonly leases: LeaseTable;
   readonly control: ControlClient;
 }
@@ -28,11 +28,11 @@ export interface NewChange {
  * of them succeeded.
  */
 export async function changeLeases(
-  ways: LeaseWays,
+  parts: LeaseParts,
   owner: string,
   changes: readonly NewChange[],
 ): Promise<boolean[]> {
-  const { leases, control } = ways;
+  const { leases, control } = parts;
   const done = changes.map(() => false);
   const byShard = new Map<number, Asked[]>();
   const again: Promise<void>[] = [];
@@ -48,7 +48,7 @@ export async function changeLeases(
     }
     const sooner = leases.whenFinishedBy(key, act);
     if (sooner !== undefined) {
-      again.push(askAgain(ways, owner, change, sooner).then((isDone) => void (done[index] = isDone)));
+      again.push(askAgain(parts, owner, change, sooner).then((isDone) => void (done[index] = isDone)));
       continue;
     }
     if (act !== "touch") leases.beginFinish(key, act);
@@ -57,7 +57,7 @@ export async function changeLeases(
   await Promise.all([
     ...[...byShard].flatMap(([shard, group]) =>
       questionsOf(group, changes, control.questionBytesMax).map((part) =>
-        askShard(ways, shard, part, changes, done),
+        askShard(parts, shard, part, changes, done),
       ),
     ),
     ...again,
@@ -82,18 +82,18 @@ function questionsOf(group: readonly Asked[], changes: readonly NewChange[], byt
 }
 
 async function askAgain(
-  ways: LeaseWays,
+  parts: LeaseParts,
   owner: string,
   change: NewChange,
   sooner: Promise<void>,
 ): Promise<boolean> {
   await sooner;
-  const [isDone] = await changeLeases(ways, owner, [change]);
+  const [isDone] = await changeLeases(parts, owner, [change]);
   return isDone!;
 }
 
 /** Returns a reason as UTF-8, cut to the length that a job keeps. */
-export function reasonBytes(reason: string): Uint8Array {
+function reasonBytes(reason: string): Uint8Array {
   const bytes = new Uint8Array(REASON_BYTES_MAX);
   return bytes.subarray(0, new TextEncoder().encodeInto(reason, bytes).written);
 }
@@ -104,7 +104,7 @@ interface Asked {
 }
 
 async function askShard(
-  { leases, control }: LeaseWays,
+  { leases, control }: LeaseParts,
   shard: number,
   group: readonly Asked[],
   changes: readonly NewChange[],

@@ -18,7 +18,7 @@ export interface CopyQuestion extends Omit<BulkQuestion, "act"> {
   readonly to: string;
 }
 
-export interface CopyWays {
+export interface CopyParts {
   readonly control: ControlClient;
   readonly bodies: Bodies;
   readonly puts: PutPool;
@@ -29,7 +29,7 @@ export interface CopyWays {
  * copied again.
  */
 export class Copying {
-  readonly #ways: CopyWays;
+  readonly #parts: CopyParts;
   readonly #shard: number;
   readonly #question: CopyQuestion;
   readonly #firstId: number;
@@ -38,8 +38,8 @@ export class Copying {
   #examined = 0;
   #isStopped = false;
 
-  constructor(ways: CopyWays, shard: number, question: CopyQuestion, lastId: number) {
-    this.#ways = ways;
+  constructor(parts: CopyParts, shard: number, question: CopyQuestion, lastId: number) {
+    this.#parts = parts;
     this.#shard = shard;
     this.#question = question;
     this.#firstId = Math.max(1, question.where.idFrom ?? 1) - 1;
@@ -80,7 +80,7 @@ export class Copying {
 
   async #read(afterId: number): Promise<BrowsePart[]> {
     const { tube, states, where, max } = this.#question;
-    const { control } = this.#ways;
+    const { control } = this.#parts;
     const parts: BrowsePart[] = [];
     const question = {
       tube,
@@ -105,7 +105,7 @@ export class Copying {
       const body = await this.#bodyOf(job);
       if (body !== undefined) puts.push({ put: this.#copyOf(job), body });
     }
-    const outcomes = await this.#ways.puts.putMany(puts);
+    const outcomes = await this.#parts.puts.putMany(puts);
     this.#affected += outcomes.filter((outcome) => "id" in outcome).length;
     const refused = outcomes.find((outcome) => "refusal" in outcome);
     if (refused !== undefined && "refusal" in refused)
@@ -114,7 +114,7 @@ export class Copying {
 
   /** Returns the body, or undefined if the job no longer exists. */
   async #bodyOf({ id, bytes, body }: JobFacts): Promise<Uint8Array | undefined> {
-    return body !== undefined && body.length === bytes ? body : await this.#ways.bodies.read(id);
+    return body !== undefined && body.length === bytes ? body : await this.#parts.bodies.read(id);
   }
 
   #copyOf({ state, pri, ttr, timeLeft }: JobFacts): NewPut {

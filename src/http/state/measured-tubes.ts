@@ -1,7 +1,7 @@
 // Tubes with their own series and times: the same for all listeners, for metrics, and for pages
 // that show times.
 
-import { InTurn } from "../link/in-turn.ts";
+import { AsyncQueue } from "../link/async-queue.ts";
 import { type MetricsRules, SeriesSet } from "./series-set.ts";
 import { type Recent, TimeSeries } from "./time-series.ts";
 
@@ -12,7 +12,7 @@ export class MeasuredTubes {
    * A scrape takes several MB of heap while it is built; a hundred at once would fill the heap.
    * Also, an older answer of the shards must not follow a newer one.
    */
-  readonly turns: InTurn = new InTurn();
+  readonly turns: AsyncQueue = new AsyncQueue();
   /** Whether a page has asked. Until then, only scrapes measure. */
   isWanted = false;
 

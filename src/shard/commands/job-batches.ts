@@ -3,6 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { BatchRow } from "../../engine/flows/batch-row.ts";
+import { OpenBatchView } from "../../message/request.ts";
 import { type BatchCounts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import { LIST_LIMIT_USUAL } from "../../protocol/job-options.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -43,62 +44,60 @@ function noSuchBatch(replies: Replies, session: ShardSession): void {
   replies.fixed(session, Reply.notFound);
 }
 
-export const openBatch: ShardCommand = (shard, session, { id, tube, options }) => {
-  assert(id > 0, "a batch that is opened has a number");
+/** Returns a command on a batch that must exist. */
+function ofKnownBatch(
+  run: (shard: CommandShard, session: ShardSession, batch: BatchRow) => void,
+): ShardCommand {
+  return (shard, session, { batch: name }) => {
+    const batch = shard.engine.batches.named(name.text);
+    if (batch === undefined) noSuchBatch(shard.replies, session);
+    else run(shard, session, batch);
+  };
+}
+
+export const openBatch: ShardCommand = (shard, session, request) => {
+  const { batch: name, options } = request;
+  const number = OpenBatchView.number(request);
+  assert(number > 0, "a batch that is opened has a number");
   const { engine, homes, replies, nowMs } = shard;
-  const known = engine.batches.named(tube.text);
+  const known = engine.batches.named(name.text);
   if (known !== undefined) {
     // Another client may have opened it just now, and not all shards know it.
     afterRound(shard, session, known, () => replies.fixed(session, Reply.batchExists));
     return;
   }
-  const batch = homes.open(tube.text, id, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
-  assert(batch === undefined || batch.number === id, "a batch has the number that its command took");
+  const batch = homes.open(name.text, number, optionNumber(options, OptionTag.Keep) ?? KEEP_MS, nowMs);
+  assert(batch === undefined || batch.number === number, "a batch has the number that its command took");
   if (batch === undefined) replies.fixed(session, Reply.outOfMemory);
   else afterRound(shard, session, batch, () => replies.fixed(session, Reply.opened));
 };
 
-export const commitBatch: ShardCommand = (shard, session, { tube }) => {
-  const { engine, homes, replies } = shard;
-  const batch = engine.batches.named(tube.text);
-  if (batch === undefined) {
-    noSuchBatch(replies, session);
-    return;
-  }
+export const commitBatch: ShardCommand = ofKnownBatch((shard, session, batch) => {
+  const { homes, replies } = shard;
   if (batch.state === BatchState.Open || batch.state === BatchState.Opening)
     homes.decide(batch, BatchState.Committed);
   const isCancelled = batch.state === BatchState.Cancelled || batch.outcome === BatchOutcome.Cancelled;
   const reply = isCancelled ? Reply.batchCancelled : Reply.committed;
   afterRound(shard, session, batch, () => replies.fixed(session, reply));
-};
+});
 
-export const cancelBatch: ShardCommand = (shard, session, { tube }) => {
-  const { engine, homes, replies } = shard;
-  const batch = engine.batches.named(tube.text);
-  if (batch === undefined) {
-    noSuchBatch(replies, session);
-    return;
-  }
+export const cancelBatch: ShardCommand = ofKnownBatch((shard, session, batch) => {
+  const { homes, replies } = shard;
   const { outcome, state } = batch;
   const isOver = state === BatchState.Complete && outcome !== BatchOutcome.Cancelled;
   if (state !== BatchState.Complete && state !== BatchState.Cancelled)
     homes.decide(batch, BatchState.Cancelled);
   const reply = isOver ? Reply.batchComplete : Reply.cancelled;
   afterRound(shard, session, batch, () => replies.fixed(session, reply));
-};
+});
 
-export const inspectBatch: ShardCommand = (shard, session, { tube }) => {
-  const { engine, replies } = shard;
-  const batch = engine.batches.named(tube.text);
-  if (batch === undefined) {
-    noSuchBatch(replies, session);
-    return;
-  }
+export const inspectBatch: ShardCommand = ofKnownBatch((shard, session, batch) => {
+  const { replies } = shard;
   afterRound(shard, session, batch, (counts) => {
     if (counts === undefined) noSuchBatch(replies, session);
     else replies.text(session, batchText(batch, counts, shard.nowMs));
   });
-};
+});
 
 export const listBatches: ShardCommand = ({ engine, replies }, session, { options }) => {
   assert(optionNumber(options, OptionTag.Limit) !== 0, "a list of batches has room for at least one");

@@ -14,7 +14,7 @@ import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommand } from "../sessions/sliced-command.ts";
 import type { SlicedCommands } from "../slices/sliced-commands.ts";
 import type { Claim, KnownSchedule, ScheduleClaims } from "./schedule-claims.ts";
-import { scheduleFacts } from "./schedule-options.ts";
+import { scheduleFacts } from "./schedule-facts.ts";
 
 /**
  * Minimum cost of parsing a cron expression and finding its first tick, in Engine.looks. The time

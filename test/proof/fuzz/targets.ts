@@ -14,13 +14,13 @@ import { parseMsgpack } from "../../../src/http/api/bodies/media.ts";
 import { decodeCursor, encodeCursor } from "../../../src/http/api/cursor.ts";
 import { Problem } from "../../../src/http/api/problem.ts";
 import {
-  BATCH_HEADER_BYTES,
-  BATCH_VERSION,
-  batchesOf,
-  encodeBatchHeader,
+  encodeLogBatchHeader,
   LINK_RECORD_KIND,
-  sealBatch,
-} from "../../../src/message/batch.ts";
+  LOG_BATCH_HEADER_BYTES,
+  LOG_BATCH_VERSION,
+  logBatchesOf,
+  sealLogBatch,
+} from "../../../src/message/log-batch.ts";
 import { CommandParser, Syntax } from "../../../src/protocol/command-parser.ts";
 
 export interface Target {
@@ -121,21 +121,21 @@ function scan(bytes: Uint8Array): void {
 
 /** Messages of a group's shared log, with checksums that hold. */
 function readBatches(input: Uint8Array): void {
-  batchesOf(input.slice());
-  const bytes = new Uint8Array(Math.max(BATCH_HEADER_BYTES, input.length));
+  logBatchesOf(input.slice());
+  const bytes = new Uint8Array(Math.max(LOG_BATCH_HEADER_BYTES, input.length));
   bytes.set(input);
   bytes[0] = LINK_RECORD_KIND;
-  bytes[1] = BATCH_VERSION;
+  bytes[1] = LOG_BATCH_VERSION;
   const memory = new Memory(bytes);
-  memory.view.setUint32(60, bytes.length - BATCH_HEADER_BYTES, true);
-  sealBatch(memory, 0);
-  const [batch, ...rest] = batchesOf(bytes) ?? assert.fail("a sealed batch is valid");
+  memory.view.setUint32(60, bytes.length - LOG_BATCH_HEADER_BYTES, true);
+  sealLogBatch(memory, 0);
+  const [batch, ...rest] = logBatchesOf(bytes) ?? assert.fail("a sealed batch is valid");
   assert.equal(rest.length, 0);
   const again = new Memory(bytes.slice());
-  encodeBatchHeader(again, 0, batch!.header);
+  encodeLogBatchHeader(again, 0, batch!.header);
   const read = new Memory(again.bytes.slice());
-  sealBatch(read, 0);
-  assert.deepEqual(batchesOf(read.bytes)?.[0]?.header, batch!.header, "a header survives its encoding");
+  sealLogBatch(read, 0);
+  assert.deepEqual(logBatchesOf(read.bytes)?.[0]?.header, batch!.header, "a header survives its encoding");
 }
 
 // --- HTTP ------------------------------------------------------------------------------------------

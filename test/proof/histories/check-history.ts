@@ -17,7 +17,7 @@ export interface Judgement {
 }
 
 /** For a machine on time; for one with ten busy threads a core; for one that stood still. */
-export const SLACKS: readonly Slack[] = [
+const SLACKS: readonly Slack[] = [
   { earlyUs: 5_000, lateUs: 30_000 },
   { earlyUs: 50_000, lateUs: 250_000 },
   { earlyUs: 250_000, lateUs: 1_000_000 },

@@ -2,7 +2,7 @@
 
 import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 
-export const seconds = (ms: number): string => String(ms / 1000);
+const seconds = (ms: number): string => String(ms / 1000);
 
 /** Settings by their words, in the order of inspect-tube. */
 const SETTINGS = {

@@ -1,7 +1,7 @@
 // Waiting of simulated threads: the random source, and no clock, decides whether they spin, look
 // again or sleep.
 
-import type { Asked, PollPolicy, Spin } from "../../../src/loop/waiting-policy.ts";
+import type { AcceptorActivity, PollPolicy, Spin } from "../../../src/loop/waiting-policy.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 
 const SPINS_ON = 0.5;
@@ -38,11 +38,11 @@ export class DrawnSpin extends Drawn implements Spin {
 }
 
 export class DrawnPollPolicy extends Drawn implements PollPolicy {
-  looks({ expecting }: Asked): number {
-    return expecting > 0 && this.waits() ? this.random.between(1, LOOKS_MAX) : 0;
+  looks({ pendingReplies }: AcceptorActivity): number {
+    return pendingReplies.expecting > 0 && this.waits() ? this.random.between(1, LOOKS_MAX) : 0;
   }
 
-  turnsAgain({ expecting, asking }: Asked): boolean {
+  turnsAgain({ pendingReplies: { expecting, asking } }: AcceptorActivity): boolean {
     return (expecting > 0 || asking > 0) && this.waits();
   }
 }

@@ -50,7 +50,7 @@ export const GOOD_ARGUMENTS: Arguments = {
 };
 
 /** A value that an option takes. */
-export function goodValue({ kind, min = 0, words = [] }: OptionRow): string {
+function goodValue({ kind, min = 0, words = [] }: OptionRow): string {
   switch (kind) {
     case OptionKind.Word:
     case OptionKind.Words:

@@ -13,7 +13,7 @@ import { commandName, FIELDS, Op, type Command as Row } from "../../../src/proto
 import type { SeededRandom } from "../seeded-random.ts";
 import { BEANSTALKD_COMMANDS, eachCommand, lineOf } from "./command-lines.ts";
 
-export const TUBES = ["default", "a", "b", "c", "dd", "tube/5", "0.5"] as const;
+const TUBES = ["default", "a", "b", "c", "dd", "tube/5", "0.5"] as const;
 export const MAX_JOB_BYTES = 1000;
 
 /** One command as bytes, and what the harness must know of it. */

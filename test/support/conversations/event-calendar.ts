@@ -14,7 +14,7 @@ export interface ComingEvent {
 }
 
 /** Events closer together than this could happen in another order on the other server. */
-export const APART_MS = 90;
+const APART_MS = 90;
 /** Nothing is sent from so long before an event … */
 const BEFORE_MS = 25;
 /** … until so long after it. */

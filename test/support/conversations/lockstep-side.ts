@@ -7,7 +7,7 @@ import { bodyBytesOf } from "../server/wire-client.ts";
 export type Address = { readonly port: number; readonly host: string };
 
 /** A connection that cuts what it receives into replies, as latin1 texts. */
-export class ReplyCollector {
+class ReplyCollector {
   readonly #socket: Socket;
   readonly #onChange: () => void;
   readonly replies: string[] = [];

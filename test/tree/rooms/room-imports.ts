@@ -89,7 +89,7 @@ const TABLE: Readonly<Record<string, string>> = {
   "dashboard/pages": "./parts",
   dashboard: "./{pages,parts}",
   client: "",
-  cli: "client",
+  cli: "client protocol",
   "cli/shadow": "",
   "cli/commands": "./shadow cli client protocol base",
   "server/logging": "",

@@ -33,7 +33,7 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/door.ts",
+      "http/http-listener.ts",
       "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
@@ -50,7 +50,7 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-files.ts",
-      "http/door.ts",
+      "http/http-listener.ts",
       "http/state/history-file.ts",
       // The log's segments, for a backup.
       "http/queue/backups.ts",

@@ -67,7 +67,7 @@ describe("an acceptor with metrics", () => {
     server.settle();
     assert.equal(sampler.isDue, false, "it is timed");
     // The thread sleeps, as before a put.
-    server.acceptor.stopExpecting();
+    server.acceptor.pendingReplies.giveUp();
     say("put 0 0 9 1\r\nx\r\n");
     assert.match(worker.take(), /^RESERVED 2 /);
     assert.equal(samplesOf(counters, "reserve"), 1);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { GatherStats } from "../../../src/acceptor/fanout/gather-stats.ts";
+import { AwaitAcks } from "../../../src/acceptor/fanout/await-acks.ts";
 import { MoveUse } from "../../../src/acceptor/fanout/move-use.ts";
 import { TubeRef } from "../../../src/acceptor/state/tube-ref.ts";
 import { RequestOp } from "../../../src/message/request.ts";
@@ -26,13 +26,15 @@ it("MoveUse ignores the late WaitDue of a reserve that has ended", () => {
   assert.deepEqual(host.did, ["USING b"]);
 });
 
-it("GatherStats counts acknowledgements only", () => {
+it("AwaitAcks counts acknowledgements only", () => {
   const host = new NotingHost(posts);
-  const gather = new GatherStats(host, 2, () => "text");
-  gather.onSignal(signalOf(0, ResponseKind.WaitDue));
-  gather.onSignal(signalOf(0, ResponseKind.Ack));
-  gather.onSignal(signalOf(1, ResponseKind.WaitDue));
+  const message = () => host.message(Op.Stats);
+  const acks = new AwaitAcks(host, [0, 1], message, () => host.finishWithText("text"));
+  assert.deepEqual(host.did, [`post ${Op.Stats} to 0`, `post ${Op.Stats} to 1`]);
+  acks.onSignal(signalOf(0, ResponseKind.WaitDue));
+  acks.onSignal(signalOf(0, ResponseKind.Ack));
+  acks.onSignal(signalOf(1, ResponseKind.WaitDue));
   assert.deepEqual(host.did, []);
-  gather.onSignal(signalOf(1, ResponseKind.Ack));
+  acks.onSignal(signalOf(1, ResponseKind.Ack));
   assert.equal(host.did.length, 1);
 });

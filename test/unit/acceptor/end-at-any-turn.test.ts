@@ -121,7 +121,7 @@ function takeAll(server: HandDrivenServer): number {
 function expectNothingLeft(server: HandDrivenServer, open: number): void {
   server.settle();
   assert.equal(server.acceptor.open, open, "the connection is closed");
-  assert.equal(server.acceptor.expecting, 0, "no answer is pending");
+  assert.equal(server.acceptor.pendingReplies.expecting, 0, "no answer is pending");
   for (const shard of server.shards) {
     shard.updateGauges();
     assert.equal(shard.engine.jobCounts[JobState.Reserved], 0, "no job is reserved");

@@ -1,4 +1,4 @@
-// Tests of the target of a connection's move, and of when a habit is worth a move.
+// Tests of the target of a connection's move, and of when a affinity is worth a move.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -73,29 +73,29 @@ describe("ThreadLoads", () => {
   });
 });
 
-describe("ShardHabit", () => {
+describe("ShardAffinity", () => {
   it("is settled after 64 commands for one shard, few for others between", () => {
-    const habit = new ShardAffinity();
-    for (let i = 0; i < 63; i++) habit.note(3);
-    assert.ok(habit.streak < 64);
-    habit.note(3);
-    assert.deepEqual([habit.shard, habit.streak], [3, 64]);
-    habit.note(1);
-    assert.deepEqual([habit.shard, habit.streak], [3, 56]);
+    const affinity = new ShardAffinity();
+    for (let i = 0; i < 63; i++) affinity.note(3);
+    assert.ok(affinity.streak < 64);
+    affinity.note(3);
+    assert.deepEqual([affinity.shard, affinity.streak], [3, 64]);
+    affinity.note(1);
+    assert.deepEqual([affinity.shard, affinity.streak], [3, 56]);
   });
 
   it("changes soon, however long it was settled", () => {
-    const habit = new ShardAffinity();
-    for (let i = 0; i < 100_000; i++) habit.note(0);
-    for (let i = 0; i < 80; i++) habit.note(1);
-    assert.deepEqual([habit.shard, habit.streak], [1, 64]);
+    const affinity = new ShardAffinity();
+    for (let i = 0; i < 100_000; i++) affinity.note(0);
+    for (let i = 0; i < 80; i++) affinity.note(1);
+    assert.deepEqual([affinity.shard, affinity.streak], [1, 64]);
   });
 
   it("doesn't exist for a client that alternates between two shards", () => {
-    const habit = new ShardAffinity();
+    const affinity = new ShardAffinity();
     for (let i = 0; i < 1000; i++) {
-      habit.note(i % 2);
-      assert.ok(habit.streak < 64);
+      affinity.note(i % 2);
+      assert.ok(affinity.streak < 64);
     }
   });
 });

@@ -8,7 +8,12 @@ import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-fi
 import type { FollowLog } from "../../../src/binlog/follow-log.ts";
 import { END_BYTES, FRAME_BYTES } from "../../../src/binlog/format/segment-format.ts";
 import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
-import { BATCH_HEADER_BYTES, type Batch, batchesOf, sealBatch } from "../../../src/message/batch.ts";
+import {
+  LOG_BATCH_HEADER_BYTES,
+  type LogBatch,
+  logBatchesOf,
+  sealLogBatch,
+} from "../../../src/message/log-batch.ts";
 import { RecordKind, RecordState } from "../../../src/message/record.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
@@ -19,12 +24,12 @@ const NODE = 5;
 const open = (disk: VirtualDisk): Promise<FollowLog> => openFollowLog(virtualOptions(disk), 0);
 
 /** A batch of an empty standby's own LEAD, changed and sealed again. */
-function leadOf(log: FollowLog, change: (view: DataView) => void = () => {}): Batch {
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES + END_BYTES);
+function leadOf(log: FollowLog, change: (view: DataView) => void = () => {}): LogBatch {
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES + END_BYTES);
   memory.bytes.set(log.leadBatch(NODE, 1234));
   change(memory.view);
-  sealBatch(memory, 0);
-  return batchesOf(memory.bytes)![0]!;
+  sealLogBatch(memory, 0);
+  return logBatchesOf(memory.bytes)![0]!;
 }
 
 /** A log with three batches, and the note of a cut behind the second, which a crash interrupted. */
@@ -119,10 +124,10 @@ describe("a standby's files", () => {
 
 describe("a batch that its writer framed wrongly", () => {
   const wrongs: Readonly<Record<string, (view: DataView) => void>> = {
-    "a frame longer than the batch": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 17, true),
-    "a frame of 4 GiB": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 0xffff_ffff, true),
-    "a frame without a record": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 0, true),
-    "a record that is too short": (view) => view.setUint32(BATCH_HEADER_BYTES + 4, 3, true),
+    "a frame longer than the batch": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 17, true),
+    "a frame of 4 GiB": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 0xffff_ffff, true),
+    "a frame without a record": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 0, true),
+    "a record that is too short": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 3, true),
     "more frames than it says": (view) => view.setUint32(56, 0, true),
     "fewer frames than it says": (view) => view.setUint32(56, 2, true),
   };
@@ -140,14 +145,14 @@ describe("a batch that its writer framed wrongly", () => {
 
 const RECORD_BYTES = 72;
 /** A batch with one record of this kind and state, without names and attributes. */
-const batchOf = (log: FollowLog, kind: number, state: number): Batch => {
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES + FRAME_BYTES + RECORD_BYTES);
-  memory.bytes.set(log.leadBatch(NODE, 1234).subarray(0, BATCH_HEADER_BYTES));
+const batchOf = (log: FollowLog, kind: number, state: number): LogBatch => {
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES + FRAME_BYTES + RECORD_BYTES);
+  memory.bytes.set(log.leadBatch(NODE, 1234).subarray(0, LOG_BATCH_HEADER_BYTES));
   memory.view.setUint32(60, FRAME_BYTES + RECORD_BYTES, true);
-  memory.view.setUint32(BATCH_HEADER_BYTES + 4, RECORD_BYTES, true);
-  memory.bytes.set([kind, state, 0, 0], BATCH_HEADER_BYTES + FRAME_BYTES);
-  sealBatch(memory, 0);
-  return batchesOf(memory.bytes)![0]!;
+  memory.view.setUint32(LOG_BATCH_HEADER_BYTES + 4, RECORD_BYTES, true);
+  memory.bytes.set([kind, state, 0, 0], LOG_BATCH_HEADER_BYTES + FRAME_BYTES);
+  sealLogBatch(memory, 0);
+  return logBatchesOf(memory.bytes)![0]!;
 };
 
 describe("a record that only a newer server knows", () => {

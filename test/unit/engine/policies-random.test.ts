@@ -18,7 +18,7 @@ const PLANTED_RUNS = 24;
 
 const STEPS = 300;
 
-export class RandomRun extends PoliciesState {
+class RandomRun extends PoliciesState {
   readonly acts: PoliciesActs = new PoliciesActs(this);
   readonly comparison: PoliciesComparison = new PoliciesComparison(this);
 

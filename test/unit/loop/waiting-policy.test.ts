@@ -115,7 +115,10 @@ describe("IdleSpin", () => {
 });
 
 describe("AcceptorPollPolicy", () => {
-  const asked = (expecting: number, asking: number) => ({ expecting, asking, hasHeld: false });
+  const asked = (expecting: number, asking: number) => ({
+    pendingReplies: { expecting, asking },
+    waitsForLog: false,
+  });
 
   /** Turns without work until it sleeps, while the clock stands. */
   function turns(pollPolicy: AcceptorPollPolicy, connections: number): number {

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { commandListText, commandUsage } from "../../../src/protocol/command-list.ts";
 import { commandWords } from "../../../src/protocol/command-words.ts";
-import { AUTH, COMMAND_OPS, COMMANDS, commandName, hasBody, Op } from "../../../src/protocol/commands.ts";
+import { AUTH, COMMAND_OPS, COMMANDS, commandName, FIELDS, Op } from "../../../src/protocol/commands.ts";
 
 const PAGE = new URL("../../../src/protocol/README.md", import.meta.url);
 const LIST = /(<!-- commands: begin -->\n\n)([\s\S]*?)(\n\n<!-- commands: end -->)/;
@@ -14,7 +14,7 @@ function commandListMarkdown(): string {
     ["command", "what it does", "replies", "section"],
     ...[...COMMANDS, AUTH].map((command) => [
       // A bar would end the cell, even within code.
-      `\`${commandUsage(command).replaceAll("|", "\\|")}\`${hasBody(command) ? ", body" : ""}`,
+      `\`${commandUsage(command).replaceAll("|", "\\|")}\`${FIELDS[command.args].includes("bytes") ? ", body" : ""}`,
       command.help,
       command.replies.map(replyMarkdown).join(", "),
       command.section,

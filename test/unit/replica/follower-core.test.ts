@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
-import {
-  BATCH_HEADER_BYTES,
-  type BatchHeader,
-  BatchKind,
-  encodeBatchHeader,
-  sealBatch,
-} from "../../../src/message/batch.ts";
 import type { KnownBatch } from "../../../src/message/group.ts";
+import {
+  encodeLogBatchHeader,
+  LOG_BATCH_HEADER_BYTES,
+  type LogBatchHeader,
+  LogBatchKind,
+  sealLogBatch,
+} from "../../../src/message/log-batch.ts";
 import { FollowerCore } from "../../../src/replica/follower-core.ts";
 import type { LogEnds, LogMessage } from "../../../src/replica/shared-log.ts";
 
@@ -63,10 +63,10 @@ test("a new node begins a group in an empty log", () => {
   assert.deepEqual(did, ["try"]);
 });
 
-const data = (n: number, more: Partial<BatchHeader> = {}): LogMessage => {
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES);
-  encodeBatchHeader(memory, 0, {
-    kind: BatchKind.data,
+const data = (n: number, more: Partial<LogBatchHeader> = {}): LogMessage => {
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES);
+  encodeLogBatchHeader(memory, 0, {
+    kind: LogBatchKind.data,
     epoch: 1,
     segment: 1,
     n,
@@ -82,7 +82,7 @@ const data = (n: number, more: Partial<BatchHeader> = {}): LogMessage => {
     message: 0,
     ...more,
   });
-  sealBatch(memory, 0);
+  sealLogBatch(memory, 0);
   return { sequence: n, bytes: memory.bytes };
 };
 /** Batches of the node's own log, as node 1 wrote them, none of them known as acknowledged. */
@@ -134,7 +134,7 @@ test("if another node has led since, the own tail is cut off, and counted as not
   core.answered(ends(1, 4), 0);
   core.read(data(1), 0);
   assert.equal(core.keptOf(durable), 1);
-  core.read({ ...data(2, { kind: BatchKind.lead, epoch: 2, node: 2, tag: 202 }), sequence: 2 }, 0);
+  core.read({ ...data(2, { kind: LogBatchKind.lead, epoch: 2, node: 2, tag: 202 }), sequence: 2 }, 0);
   assert.deepEqual(did, ["cut", "apply"]);
   core.read(data(3, { epoch: 2, node: 2, previousTag: 202, tag: 203 }), 0);
   assert.equal(core.keptOf(durable), 0, "the other node's batch 3 is not on the disk");
@@ -160,7 +160,7 @@ test("a restarted node reads on from the last message that its own log names", (
   assert.equal(core.beganAt, 42);
 });
 
-const LEAD = { kind: BatchKind.lead, previousTag: 0 } as const;
+const LEAD = { kind: LogBatchKind.lead, previousTag: 0 } as const;
 
 test("a place to begin that no log server has let it read yet isn't the end of the log", () => {
   const { core, did } = follower([]);

@@ -4,36 +4,36 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import {
-  BATCH_BYTES_MAX,
-  BATCH_HEADER_BYTES,
-  BatchKind,
-  batchesOf,
-  encodeBatchHeader,
-  sealBatch,
-} from "../../../src/message/batch.ts";
+  encodeLogBatchHeader,
+  LOG_BATCH_BYTES_MAX,
+  LOG_BATCH_HEADER_BYTES,
+  LogBatchKind,
+  logBatchesOf,
+  sealLogBatch,
+} from "../../../src/message/log-batch.ts";
 import { appendTail, joined } from "../../../src/replica/own-tail.ts";
 
 /** Batch `n` of a segment, of so many bytes. */
-function batch(n: number, segment: number, bytes = BATCH_HEADER_BYTES): Uint8Array {
+function batch(n: number, segment: number, bytes = LOG_BATCH_HEADER_BYTES): Uint8Array {
   const memory = Memory.ofSize(bytes);
-  encodeBatchHeader(memory, 0, {
-    ...{ kind: BatchKind.data, epoch: 1, segment, n, previousTag: n - 1, tag: n, sequence: n, idsLent: 0 },
+  encodeLogBatchHeader(memory, 0, {
+    ...{ kind: LogBatchKind.data, epoch: 1, segment, n, previousTag: n - 1, tag: n, sequence: n, idsLent: 0 },
     ...{
       frames: 0,
-      bodyBytes: bytes - BATCH_HEADER_BYTES,
+      bodyBytes: bytes - LOG_BATCH_HEADER_BYTES,
       node: 1,
       oldest: 1,
       unacknowledged: 0,
       message: 0,
     },
   });
-  sealBatch(memory, 0);
+  sealLogBatch(memory, 0);
   return memory.bytes;
 }
 
 /** The numbers of the batches in each message. */
 const numbersOf = (batches: readonly Uint8Array[]): number[][] =>
-  [...joined(batches)].map((message) => batchesOf(message)!.map(({ header }) => header.n));
+  [...joined(batches)].map((message) => logBatchesOf(message)!.map(({ header }) => header.n));
 
 it("joins batches of one segment alone", () => {
   assert.deepEqual(numbersOf([batch(1, 1), batch(2, 1), batch(3, 2), batch(4, 2), batch(5, 3)]), [
@@ -45,8 +45,8 @@ it("joins batches of one segment alone", () => {
 });
 
 it("fills each message up to its limit, the first like those behind it", () => {
-  const half = BATCH_BYTES_MAX / 2;
-  const sizes = [half, half, half, half, half, half + 1, BATCH_BYTES_MAX, 100, 100];
+  const half = LOG_BATCH_BYTES_MAX / 2;
+  const sizes = [half, half, half, half, half, half + 1, LOG_BATCH_BYTES_MAX, 100, 100];
   assert.deepEqual(numbersOf(sizes.map((bytes, at) => batch(at + 1, 1, bytes))), [
     [1, 2],
     [3, 4],

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import {
-  BATCH_HEADER_BYTES,
-  BatchKind,
   type ChainPlace,
-  encodeBatchHeader,
-  sealBatch,
-} from "../../../src/message/batch.ts";
+  encodeLogBatchHeader,
+  LOG_BATCH_HEADER_BYTES,
+  LogBatchKind,
+  sealLogBatch,
+} from "../../../src/message/log-batch.ts";
 import { PrimaryCore } from "../../../src/replica/primary-core.ts";
 import { readInDoubt } from "../../../src/replica/read-in-doubt.ts";
 import type { LogMessage } from "../../../src/replica/shared-log.ts";
@@ -18,11 +18,11 @@ const NODE = 7;
 const LEAD: ChainPlace = { epoch: 1, n: 1, tag: 101 };
 
 /** The successor of the batch at `place`, whose tag is 100 + n, with so many bytes behind it. */
-function batchBehind(place: ChainPlace, kind: BatchKind = BatchKind.data, bodyBytes = 0): Uint8Array {
-  const memory = Memory.ofSize(BATCH_HEADER_BYTES + bodyBytes);
-  encodeBatchHeader(memory, 0, {
+function batchBehind(place: ChainPlace, kind: LogBatchKind = LogBatchKind.data, bodyBytes = 0): Uint8Array {
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES + bodyBytes);
+  encodeLogBatchHeader(memory, 0, {
     kind,
-    epoch: kind === BatchKind.lead ? place.epoch + 1 : place.epoch,
+    epoch: kind === LogBatchKind.lead ? place.epoch + 1 : place.epoch,
     segment: 1,
     n: place.n + 1,
     previousTag: place.tag,
@@ -36,12 +36,12 @@ function batchBehind(place: ChainPlace, kind: BatchKind = BatchKind.data, bodyBy
     unacknowledged: 0,
     message: 0,
   });
-  sealBatch(memory, 0);
+  sealLogBatch(memory, 0);
   return memory.bytes;
 }
 
 const ORIGIN: ChainPlace = { epoch: 0, n: 0, tag: 0 };
-const LEAD_MESSAGE: LogMessage = { sequence: 1, bytes: batchBehind(ORIGIN, BatchKind.lead) };
+const LEAD_MESSAGE: LogMessage = { sequence: 1, bytes: batchBehind(ORIGIN, LogBatchKind.lead) };
 
 function primary() {
   const sent: { bytes: Uint8Array; expectedLast: number; ticket: number }[] = [];
@@ -121,7 +121,7 @@ describe("PrimaryCore", () => {
 
   it("ends at the first messages that show another lead, without the rest", async () => {
     const { core, ends } = primary();
-    const other = batchBehind(LEAD, BatchKind.lead, 128 * 1024);
+    const other = batchBehind(LEAD, LogBatchKind.lead, 128 * 1024);
     const log = {
       reads: 0,
       async *read(from: number, to: number) {
@@ -133,7 +133,7 @@ describe("PrimaryCore", () => {
             yield { sequence, bytes: other };
             place = { epoch: 2, n: 2, tag: 102 };
           } else {
-            yield { sequence, bytes: batchBehind(place, BatchKind.data, 128 * 1024) };
+            yield { sequence, bytes: batchBehind(place, LogBatchKind.data, 128 * 1024) };
             place = { epoch: 2, n: place.n + 1, tag: 101 + place.n };
           }
         }

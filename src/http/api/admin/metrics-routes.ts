@@ -13,7 +13,7 @@ import {
   tubeFamilies,
   tubeStateFamilies,
 } from "../../metrics/tube-families.ts";
-import { knownTotals, knownTubes, renewTimes } from "../../queue/known.ts";
+import { knownTotals, knownTubes, renewTimes } from "../../queue/last-known.ts";
 import type { Service } from "../../queue/service.ts";
 import { type Routes, requireServing } from "../api.ts";
 import type { RequestMeter } from "../limits/request-meter.ts";
@@ -36,7 +36,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
         },
       },
       async (request, reply) => {
-        const { contentType, text } = await scrapes.make(reply.raw, async () => {
+        const { contentType, text } = await scrapes.run(reply.raw, async () => {
           const families = await familiesOf(service, earlier, request.query.tubes !== "none");
           const all = [...families, ...meter.families()];
           return await metricsText(all, wantsOpenMetrics(request.headers.accept));
@@ -63,7 +63,7 @@ export function metricsRoutes(meter: RequestMeter): Routes {
       async (request, reply) => {
         requireServing(service);
         const { match, series: names } = request.query;
-        const { contentType, text } = await scrapes.make(reply.raw, async () => {
+        const { contentType, text } = await scrapes.run(reply.raw, async () => {
           const tubes = [...(await knownTubes(service)).values()].filter(
             ({ name }) => match === undefined || matchesGlob(match, name),
           );

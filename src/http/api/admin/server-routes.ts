@@ -4,7 +4,7 @@ import { type Static, Type } from "typebox";
 import { ControlWord } from "../../../message/topology.ts";
 import { turnCountsOf } from "../../../message/turn-counters.ts";
 import { threadCpu } from "../../metrics/process-files.ts";
-import { knownTotals } from "../../queue/known.ts";
+import { knownTotals } from "../../queue/last-known.ts";
 import { HISTORY_SERIES, type HistorySeries } from "../../state/stats-history.ts";
 import { SYNC_STEP_SECONDS } from "../../state/sync-history.ts";
 import { answers, type Routes, requireServing } from "../api.ts";

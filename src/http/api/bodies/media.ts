@@ -8,7 +8,7 @@ import { Problem } from "../problem.ts";
 import { checkMsgpackShape } from "./msgpack-shape.ts";
 import { checkMsgpackSize } from "./request-size.ts";
 
-export const MSGPACK = "application/vnd.msgpack";
+const MSGPACK = "application/vnd.msgpack";
 export const MSGPACK_TYPES: ReadonlySet<string> = new Set([
   MSGPACK,
   "application/msgpack",

@@ -4,7 +4,7 @@
 import type { Attention } from "../../../dashboard/parts/view-types.ts";
 import { TubeField } from "../../../message/control.ts";
 import type { Verdict } from "../../queue/health.ts";
-import type { KnownSigns } from "../../queue/known.ts";
+import type { KnownSigns } from "../../queue/last-known.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 import { EXACT, type Found, inWords, listed } from "./attention-entry.ts";
 import { addFlows } from "./flow-attention.ts";

@@ -14,7 +14,7 @@ import type {
 import { TubeField } from "../../../message/control.ts";
 import { Counter, countersOf, rolesOf } from "../../../message/topology.ts";
 import { putReadinessOf, readinessOf } from "../../queue/health.ts";
-import { knownSigns, knownTotals, knownTubes } from "../../queue/known.ts";
+import { knownSigns, knownTotals, knownTubes } from "../../queue/last-known.ts";
 import type { Service } from "../../queue/service.ts";
 import { TUBE_COUNTERS, type TubeEntry } from "../../state/tube-cache.ts";
 import { groupView } from "../admin/group-view.ts";

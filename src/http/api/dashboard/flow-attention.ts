@@ -2,7 +2,7 @@
 // and those that missed a run.
 
 import type { BatchSign, ScheduleSign, ScheduleTrouble } from "../../../message/control.ts";
-import type { KnownSigns } from "../../queue/known.ts";
+import type { KnownSigns } from "../../queue/last-known.ts";
 import { textOf } from "../client-text.ts";
 import { EXACT, type Found, inWords, listed } from "./attention-entry.ts";
 

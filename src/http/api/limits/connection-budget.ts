@@ -4,12 +4,12 @@
 import type { Api } from "../api.ts";
 import { Problem } from "../problem.ts";
 
-export const CONNECTIONS_MAX = 1024;
+const CONNECTIONS_MAX = 1024;
 /**
  * Number of reserved connections. They serve only probes and metrics, and close after the first
  * response.
  */
-export const KEPT_MAX = 64;
+const KEPT_MAX = 64;
 /** Minimum time between two warnings, ms. */
 const TOLD_EVERY_MS = 60_000;
 

@@ -3,7 +3,7 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { isTubeName } from "../../../protocol/tube-name.ts";
-import { InTurn } from "../../link/in-turn.ts";
+import { AsyncQueue } from "../../link/async-queue.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing, shardOf } from "../api.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
@@ -59,7 +59,7 @@ export const settingsRoutes: Routes = (api, service) => {
 const addList: Routes = (api, service) => {
   // A page needs up to a page from each shard, some MB with long names. All clients at once could
   // fill the heap.
-  const pages = new InTurn();
+  const pages = new AsyncQueue();
   api.get(
     "/v1/settings",
     {
@@ -73,7 +73,7 @@ const addList: Routes = (api, service) => {
     async ({ query: { limit = LIMIT, cursor } }, reply) => {
       requireServing(service);
       const after = cursor === undefined ? "" : (decodeCursor(cursor, ["string"]) as [string])[0];
-      const { settings, isMore } = await pages.make(reply.raw, () => pageOf(service, after, limit));
+      const { settings, isMore } = await pages.run(reply.raw, () => pageOf(service, after, limit));
       return {
         items: settings.map(([pattern, text]) => ({ pattern, settings: settingsJson(text) })),
         cursor: isMore ? encodeCursor([settings.at(-1)![0]]) : null,

@@ -2,7 +2,7 @@
 
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
-import { InTurn } from "../../link/in-turn.ts";
+import { AsyncQueue } from "../../link/async-queue.ts";
 import type { MeasuredTubes } from "../../state/measured-tubes.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../../state/tube-history.ts";
@@ -57,7 +57,7 @@ export const tubeRoutes: Routes = (api, service) => {
 const addTubes: Routes = (api, service) => {
   // Many clients may wait for the same table. All at once, their lists would take several MB of
   // heap each.
-  const lists = new InTurn();
+  const lists = new AsyncQueue();
   api.get(
     "/v1/tubes",
     {
@@ -68,7 +68,7 @@ const addTubes: Routes = (api, service) => {
       requireServing(service);
       const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
       const inOrder = orderOf(service.measured, sort, order);
-      const tubes = await lists.make(reply.raw, () =>
+      const tubes = await lists.run(reply.raw, () =>
         service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
       );
       const { atMs } = service.tubes;

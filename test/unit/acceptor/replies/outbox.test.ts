@@ -61,15 +61,15 @@ describe("Outbox", () => {
     append("behind ");
     outbox.flush();
     assert.deepEqual(stage.sent, ["free "]);
-    assert.ok(outbox.isHeld && !outbox.mayFlushHeld);
+    assert.ok(outbox.waitsForLog && !outbox.isDurable);
     stage.logged[0] = 4;
     outbox.flush();
     assert.deepEqual(stage.sent, ["free "]);
     stage.logged[0] = 5;
-    assert.ok(outbox.mayFlushHeld);
+    assert.ok(outbox.isDurable);
     outbox.flush();
     assert.deepEqual(stage.sent, ["free ", "held behind "]);
-    assert.ok(!outbox.isHeld);
+    assert.ok(!outbox.waitsForLog);
   });
 
   it("doesn't hold a reply whose record is in the log", () => {
@@ -104,6 +104,6 @@ describe("Outbox", () => {
     stage.logged[0] = 1;
     stage.outbox.flush();
     assert.deepEqual(stage.sent, []);
-    assert.ok(!stage.outbox.isHeld);
+    assert.ok(!stage.outbox.waitsForLog);
   });
 });

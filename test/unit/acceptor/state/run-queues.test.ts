@@ -6,8 +6,8 @@ class Entry implements RunQueueEntry {
   dirty = false;
   waitsForRoom = false;
   proceedsLater = false;
-  held = false;
-  mayFlushHeld = false;
+  waitsForLog = false;
+  isDurable = false;
   readonly did: string[];
   readonly name: string;
   /** Called when it goes on. */
@@ -67,18 +67,18 @@ describe("RunQueues", () => {
 
   it("flushes connections whose records are in the log, and keeps the others", () => {
     const { did, runQueues, a, b } = stage();
-    runQueues.holdBack(a);
-    runQueues.holdBack(b);
-    assert.ok(runQueues.held.length > 0 && !runQueues.hasDurable);
+    runQueues.waitForLog(a);
+    runQueues.waitForLog(b);
+    assert.ok(runQueues.waitingForLog.length > 0 && !runQueues.hasDurable);
     runQueues.flush(true);
     assert.deepEqual(did, []);
-    b.mayFlushHeld = true;
+    b.isDurable = true;
     assert.ok(runQueues.hasDurable);
     runQueues.flush(false);
     assert.deepEqual(did, [], "no connection is asked unless the log moved");
     runQueues.flush(true);
     assert.deepEqual(did, ["b flushes"]);
-    assert.ok(a.held && !b.held);
-    assert.deepEqual(runQueues.held, [a]);
+    assert.ok(a.waitsForLog && !b.waitsForLog);
+    assert.deepEqual(runQueues.waitingForLog, [a]);
   });
 });

@@ -38,7 +38,7 @@ describe("parts of an answer", () => {
     log.durable = 1;
     answer("last", ResponseFlag.Durable, 1);
     assert.deepEqual(told, ["first"]);
-    assert.ok(control.mayFlushHeld);
+    assert.ok(control.isDurable);
     control.flush();
     assert.deepEqual(told, ["first", "second", "third", "last"]);
   });

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ControlClient } from "../../../../src/http/link/control-client.ts";
-import { changeLeases, type LeaseWays } from "../../../../src/http/queue/lease-changes.ts";
+import { changeLeases, type LeaseParts } from "../../../../src/http/queue/lease-changes.ts";
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import type { LeaseChange } from "../../../../src/message/control.ts";
 
@@ -13,7 +13,7 @@ interface Question {
   readonly answer: PromiseWithResolvers<boolean[]>;
 }
 
-function scene(): { ways: LeaseWays; asked: Question[]; token: string } {
+function scene(): { parts: LeaseParts; asked: Question[]; token: string } {
   const asked: Question[] = [];
   const control = {
     shards: 1,
@@ -28,29 +28,29 @@ function scene(): { ways: LeaseWays; asked: Question[]; token: string } {
   const { token } = leases.give({
     ...{ id: 5, shard: 0, reserves: 1, tube: "t", ttr: 10, owner: "", address: "", ...times },
   });
-  return { ways: { leases, control }, asked, token };
+  return { parts: { leases, control }, asked, token };
 }
 
 describe("changeLeases", () => {
   it("answers a repeated request equally while a slow disk delays the first", async () => {
-    const { ways, asked, token } = scene();
+    const { parts, asked, token } = scene();
     const change = { act: "delete", token } as const;
-    const first = changeLeases(ways, "", [change]);
-    const second = changeLeases(ways, "", [change, change]);
+    const first = changeLeases(parts, "", [change]);
+    const second = changeLeases(parts, "", [change, change]);
     // The shard's present state; its answer to a later request needn't wait.
     for (const { changes, answer } of asked.slice(1)) answer.resolve(changes.map(() => false));
     asked[0]!.answer.resolve([true]);
     assert.deepEqual(await first, [true]);
     assert.deepEqual(await second, [true, true]);
     assert.equal(asked.length, 1);
-    assert.equal(ways.leases.ended, 0);
+    assert.equal(parts.leases.ended, 0);
   });
 
   it("tries again after a failure, and refuses late requests", async () => {
-    const { ways, asked, token } = scene();
-    const first = changeLeases(ways, "", [{ act: "delete", token }]);
-    const same = changeLeases(ways, "", [{ act: "delete", token }]);
-    const other = changeLeases(ways, "", [{ act: "bury", token }]);
+    const { parts, asked, token } = scene();
+    const first = changeLeases(parts, "", [{ act: "delete", token }]);
+    const same = changeLeases(parts, "", [{ act: "delete", token }]);
+    const other = changeLeases(parts, "", [{ act: "bury", token }]);
     assert.equal(asked.length, 2);
     asked[0]!.answer.reject(new Error("busy"));
     await assert.rejects(first, /busy/);
@@ -58,6 +58,6 @@ describe("changeLeases", () => {
     asked[1]!.answer.resolve([false]);
     asked[2]!.answer.resolve([true]);
     assert.deepEqual([await same, await other], [[true], [false]]);
-    assert.equal(ways.leases.ended, 1);
+    assert.equal(parts.leases.ended, 1);
   });
 });

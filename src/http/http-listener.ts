@@ -7,14 +7,14 @@ import type { Api } from "./api/api.ts";
 import type { HttpAddress } from "./http-also.ts";
 
 /** An address with its application. */
-export interface Door {
+export interface HttpListener {
   readonly api: Api;
   readonly address: HttpAddress;
   readonly isSecure: boolean;
 }
 
 /** Returns the address that it listens on. */
-export async function listen({ api, address }: Door): Promise<string> {
+export async function listen({ api, address }: HttpListener): Promise<string> {
   await api.ready();
   if ("path" in address) await removeStale(address.path);
   const where = await api.listen(address);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { inconsistentMembers } from "../../../src/replica/inconsistent-members.ts";
 import type { NodeReport } from "../../../src/replica/node-report.ts";
-import { oddMembers } from "../../../src/replica/odd-members.ts";
 
 const NOW_MS = 1_000_000;
 const OWN = { node: 1, address: "a:11300", leaseMs: 3000, logVersion: 4 };
@@ -15,7 +15,7 @@ const odd = (more: Partial<NodeReport>): string[] => {
     logVersion: 4,
     ...more,
   } as NodeReport;
-  return [...oddMembers(OWN, [report], NOW_MS).values()];
+  return [...inconsistentMembers(OWN, [report], NOW_MS).values()];
 };
 
 test("servers that fit together, this server, and silent ones aren't odd", () => {
@@ -23,7 +23,7 @@ test("servers that fit together, this server, and silent ones aren't odd", () =>
   assert.deepEqual(odd({ wallMs: NOW_MS - 500 }), [], "an answer takes its time");
   assert.deepEqual(odd({ node: 1, address: "a:11300", leaseMs: 9000 }), []);
   assert.deepEqual(
-    [...oddMembers(OWN, [{ node: 2, address: "b:1", logVersion: 5 } as NodeReport], NOW_MS)],
+    [...inconsistentMembers(OWN, [{ node: 2, address: "b:1", logVersion: 5 } as NodeReport], NOW_MS)],
     [],
   );
 });

@@ -8,21 +8,21 @@ import { Busy } from "./busy.ts";
  */
 const WAITING_MAX = 1000;
 
-export class InTurn {
+export class AsyncQueue {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
   /**
-   * Runs `how` once all earlier work has ended, successfully or not. Throws Busy if the queue is
+   * Runs `work` once all earlier work has ended, successfully or not. Throws Busy if the queue is
    * full, or if the client is gone when its turn comes.
    */
-  async make<Made>(asker: { readonly destroyed: boolean }, how: () => Promise<Made>): Promise<Made> {
+  async run<Made>(asker: { readonly destroyed: boolean }, work: () => Promise<Made>): Promise<Made> {
     if (this.#waiting === WAITING_MAX) throw new Busy("Too many clients request this at a time");
     this.#waiting++;
     const made = this.#last.then(() => {
       this.#waiting--;
       if (asker.destroyed) throw new Busy("The client has disconnected");
-      return how();
+      return work();
     });
     this.#last = made.catch(() => {});
     return await made;

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { AsyncQueue } from "../../../../src/http/link/async-queue.ts";
 import { Busy } from "../../../../src/http/link/busy.ts";
-import { InTurn } from "../../../../src/http/link/in-turn.ts";
 
 const HERE = { destroyed: false };
 
 describe("in turn", () => {
   it("starts each task when the one before is done, also if that failed", async () => {
-    const turns = new InTurn();
+    const turns = new AsyncQueue();
     const first = Promise.withResolvers<string>();
     const began: string[] = [];
     const begin = (name: string, result: Promise<string>) =>
-      turns.make(HERE, () => {
+      turns.run(HERE, () => {
         began.push(name);
         return result;
       });
@@ -25,10 +25,10 @@ describe("in turn", () => {
   });
 
   it("skips clients that have left before their turn", async () => {
-    const turns = new InTurn();
+    const turns = new AsyncQueue();
     const asker = { destroyed: false };
     const first = Promise.withResolvers<void>();
-    const made = [turns.make(HERE, () => first.promise), turns.make(asker, () => assert.fail("it was made"))];
+    const made = [turns.run(HERE, () => first.promise), turns.run(asker, () => assert.fail("it was made"))];
     asker.destroyed = true;
     first.resolve();
     await made[0];
@@ -36,17 +36,17 @@ describe("in turn", () => {
   });
 
   it("lets a thousand wait, and more when these are done", async () => {
-    const turns = new InTurn();
+    const turns = new AsyncQueue();
     const first = Promise.withResolvers<void>();
-    const made = [turns.make(HERE, () => first.promise)];
+    const made = [turns.run(HERE, () => first.promise)];
     await new Promise(setImmediate);
-    for (let each = 0; each < 1000; each++) made.push(turns.make(HERE, async () => {}));
+    for (let each = 0; each < 1000; each++) made.push(turns.run(HERE, async () => {}));
     await assert.rejects(
-      turns.make(HERE, async () => {}),
+      turns.run(HERE, async () => {}),
       Busy,
     );
     first.resolve();
     await Promise.all(made);
-    await turns.make(HERE, async () => {});
+    await turns.run(HERE, async () => {});
   });
 });

@@ -95,7 +95,7 @@ export async function renewTimes(service: Service): Promise<void> {
 export async function measureTubes(service: Service): Promise<void> {
   const { measured, nowMs } = service;
   if (!measured.isWanted) return;
-  await measured.turns.make({ destroyed: false }, async () => {
+  await measured.turns.run({ destroyed: false }, async () => {
     measured.series.renew(await knownTubes(service), nowMs());
     await renewTimes(service);
   });

@@ -21,12 +21,12 @@ import { crc32 } from "node:zlib";
 import type { Memory } from "../base/memory.ts";
 
 export const LINK_RECORD_KIND = 20;
-export const BATCH_VERSION = 1;
-export const BATCH_HEADER_BYTES = 80;
+export const LOG_BATCH_VERSION = 1;
+export const LOG_BATCH_HEADER_BYTES = 80;
 /** Limit of a batch in a group, so that several fit into one message of a log server. */
-export const BATCH_BYTES_MAX: number = 256 * 1024;
+export const LOG_BATCH_BYTES_MAX: number = 256 * 1024;
 
-export const BatchKind = {
+export const LogBatchKind = {
   /** Records. */
   data: 1,
   /** A new primary takes over; its epoch is one more than that of the batch before. */
@@ -34,10 +34,10 @@ export const BatchKind = {
   /** The primary steps down, so its successor need not wait. */
   yield: 3,
 } as const;
-export type BatchKind = (typeof BatchKind)[keyof typeof BatchKind];
+export type LogBatchKind = (typeof LogBatchKind)[keyof typeof LogBatchKind];
 
-export interface BatchHeader {
-  kind: BatchKind;
+export interface LogBatchHeader {
+  kind: LogBatchKind;
   epoch: number;
   segment: number;
   n: number;
@@ -69,9 +69,9 @@ export interface ChainPlace {
   tag: number;
 }
 
-/** Writes the header without the checksum, which `sealBatch` adds. */
-export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHeader): void {
-  view.setUint32(at, LINK_RECORD_KIND | (BATCH_VERSION << 8) | (header.kind << 16), true);
+/** Writes the header without the checksum, which `sealLogBatch` adds. */
+export function encodeLogBatchHeader({ view }: Memory, at: number, header: LogBatchHeader): void {
+  view.setUint32(at, LINK_RECORD_KIND | (LOG_BATCH_VERSION << 8) | (header.kind << 16), true);
   view.setUint32(at + 4, header.segment, true);
   view.setUint32(at + 8, header.epoch, true);
   view.setUint32(at + 12, header.oldest, true);
@@ -88,7 +88,7 @@ export function encodeBatchHeader({ view }: Memory, at: number, header: BatchHea
 }
 
 /** Adds the checksum to a batch whose header and frames are written. */
-export function sealBatch({ bytes, view }: Memory, at: number): void {
+export function sealLogBatch({ bytes, view }: Memory, at: number): void {
   view.setUint32(at + CHECKSUM_AT, checksumOf(bytes, at, bodyBytesAt(view, at)), true);
 }
 
@@ -98,12 +98,12 @@ const bodyBytesAt = (view: DataView, at: number): number => view.getUint32(at + 
 
 function checksumOf(bytes: Uint8Array, at: number, bodyBytes: number): number {
   const head = crc32(bytes.subarray(at, at + CHECKSUM_AT));
-  return crc32(bytes.subarray(at + BATCH_HEADER_BYTES, at + BATCH_HEADER_BYTES + bodyBytes), head);
+  return crc32(bytes.subarray(at + LOG_BATCH_HEADER_BYTES, at + LOG_BATCH_HEADER_BYTES + bodyBytes), head);
 }
 
-export function decodeBatchHeader(view: DataView, at: number): BatchHeader {
+export function decodeLogBatchHeader(view: DataView, at: number): LogBatchHeader {
   return {
-    kind: view.getUint8(at + 2) as BatchKind,
+    kind: view.getUint8(at + 2) as LogBatchKind,
     segment: view.getUint32(at + 4, true),
     epoch: view.getUint32(at + 8, true),
     n: view.getFloat64(at + 16, true),
@@ -121,8 +121,8 @@ export function decodeBatchHeader(view: DataView, at: number): BatchHeader {
 }
 
 /** A batch in a message of the shared log. */
-export interface Batch {
-  header: BatchHeader;
+export interface LogBatch {
+  header: LogBatchHeader;
   /** Header and frames. */
   bytes: Uint8Array;
 }
@@ -131,24 +131,25 @@ export interface Batch {
  * Returns whether a message of the shared log claims to contain batches. Other messages are
  * ignored.
  */
-export function isOfBatches(message: Uint8Array): boolean {
-  return message.length >= BATCH_HEADER_BYTES && message[0] === LINK_RECORD_KIND;
+export function hasLogBatches(message: Uint8Array): boolean {
+  return message.length >= LOG_BATCH_HEADER_BYTES && message[0] === LINK_RECORD_KIND;
 }
 
 /**
  * Returns the batches of a message. Undefined unless it consists of complete, valid batches only.
  */
-export function batchesOf(message: Uint8Array): Batch[] | undefined {
+export function logBatchesOf(message: Uint8Array): LogBatch[] | undefined {
   const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
-  const batches: Batch[] = [];
+  const batches: LogBatch[] = [];
   for (let at = 0; at < message.length; ) {
-    if (at + BATCH_HEADER_BYTES > message.length) return undefined;
-    if (view.getUint8(at) !== LINK_RECORD_KIND || view.getUint8(at + 1) !== BATCH_VERSION) return undefined;
-    const end = at + BATCH_HEADER_BYTES + bodyBytesAt(view, at);
+    if (at + LOG_BATCH_HEADER_BYTES > message.length) return undefined;
+    if (view.getUint8(at) !== LINK_RECORD_KIND || view.getUint8(at + 1) !== LOG_BATCH_VERSION)
+      return undefined;
+    const end = at + LOG_BATCH_HEADER_BYTES + bodyBytesAt(view, at);
     if (end > message.length) return undefined;
     if (view.getUint32(at + CHECKSUM_AT, true) !== checksumOf(message, at, bodyBytesAt(view, at)))
       return undefined;
-    batches.push({ header: decodeBatchHeader(view, at), bytes: message.subarray(at, end) });
+    batches.push({ header: decodeLogBatchHeader(view, at), bytes: message.subarray(at, end) });
     at = end;
   }
   return batches.length === 0 ? undefined : batches;

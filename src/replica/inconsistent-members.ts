@@ -10,7 +10,7 @@ import type { NodeReport } from "./node-report.ts";
 const CLOCKS_APART_MS_MAX = 2000;
 
 /** Returns a key for each inconsistency, and its remedy. `nowMs` is this machine's wall clock. */
-export function oddMembers(
+export function inconsistentMembers(
   own: Pick<NodeReport, "node" | "address" | "leaseMs" | "logVersion">,
   reports: readonly NodeReport[],
   nowMs: number,
