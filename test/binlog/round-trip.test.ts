@@ -340,3 +340,25 @@ test("jobs come back from beanstalkd's format as they were", async () => {
     { numRuns: 60 },
   );
 });
+
+test("bodies that end with a line of the dump come back, and those a byte shorter or longer", async () => {
+  const LINE_BYTES = 3 * 1024 * 1024;
+  for (const bodyBytes of [LINE_BYTES - 1, LINE_BYTES, LINE_BYTES + 1, 2 * LINE_BYTES]) {
+    const body = new Uint8Array(bodyBytes).fill(0x61);
+    body[bodyBytes - 1] = 0x7a;
+    const fields = { ...emptyRecordFields(), id: 7, createdAtMs: 1, deadlineAtMs: 1 };
+    const record = encoded({ fields, tube: "t", body, attributes: Buffer.alloc(0) });
+    const bytes = new Uint8Array(new SharedArrayBuffer(record.bytes.length));
+    bytes.set(record.bytes);
+    const recovered = [{ bytes, jobs: [Uint32Array.of(0)] }];
+    const lines = [...dumpLines(recovered, 8)].map((line) => line.slice(0, -1));
+    const bodies: Buffer[] = [];
+    for await (const part of readDump(Readable.from(lines)))
+      if (typeof part === "object" && "body" in part) bodies.push(part.body);
+    assert.deepEqual(
+      bodies.map((each) => each.equals(body)),
+      [true],
+      `${bodyBytes} bytes`,
+    );
+  }
+});

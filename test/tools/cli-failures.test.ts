@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { connect, type Queue } from "../../src/client/client.ts";
+import { scriptedServer } from "../client/scripted-server.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
@@ -96,4 +97,36 @@ it("cli: failures tells that beanstalkd has no reasons", async (t) => {
   const { code, stderr } = await runOn(server, "failures");
   assert.equal(code, 1);
   assert.match(stderr, /the server has no failure reasons: this works with runnerbean only/);
+});
+
+it("cli: failures lists those that failed last, however many there are", async (t) => {
+  const JOBS = 1500;
+  const LATEST = 700;
+  const failed = (id: number): object => ({
+    ...{ id, tube: "t", state: "buried" },
+    failure: { attempt: 1, cause: "buried", age: Math.abs(id - LATEST), worker: "w", reason: `${id}` },
+  });
+  const listOf = (line: string): string => {
+    const after = Number(/ after=(\d+)/.exec(line)?.[1] ?? 0);
+    const last = Math.min(JOBS, after + Number(/ limit=(\d+)/.exec(line)![1]));
+    const ids = Array.from({ length: last - after }, (_, index) => after + 1 + index);
+    const next = last < JOBS ? last : 0;
+    return `---\nnext: ${next}\njobs:\n${ids.map((id) => `- ${JSON.stringify(failed(id))}\n`).join("")}`;
+  };
+  const server = await scriptedServer(t, (line) => {
+    if (line === "quit") return undefined;
+    const text = line === "extensions" ? "---\nname: 1\nlist-jobs: 1\n" : listOf(line);
+    return `OK ${text.length}\r\n${text}\r\n`;
+  });
+  const args = ["failures", "t", "--recent", "--top", "3"];
+  const { code, stdout, stderr } = await runTool(args, {
+    env: { RUNNERBEAN_URL: `beanstalk://${server.address}` },
+  });
+  assert.equal(code, 0, stderr);
+  const ids = stdout
+    .trimEnd()
+    .split("\n")
+    .slice(1)
+    .map((line) => Number(line.split("\t")[0]));
+  assert.deepEqual(ids, [LATEST, LATEST - 1, LATEST + 1]);
 });

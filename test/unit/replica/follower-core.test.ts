@@ -200,3 +200,22 @@ test("a message that differs from the own log is no place to begin", () => {
   core.answered(ends(1, 50), 0);
   assert.equal(core.next, 1);
 });
+
+test("a leader that loads isn't silent, and the lead is taken a lease after its last word", () => {
+  const { core, did } = follower([]);
+  core.answered(ends(1, 1), 0);
+  core.read(data(1, { node: 2 }), 0);
+  const wait = (fromMs: number, toMs: number, loads: boolean): void => {
+    for (let nowMs = fromMs; nowMs < toMs; nowMs += 100) {
+      core.answered(ends(1, 1), nowMs);
+      if (loads && nowMs % 1000 === 0) core.leaderLoads();
+      core.tick(nowMs);
+    }
+  };
+  wait(0, 60_000, true);
+  assert.deepEqual(did, ["apply"], "it has much to load");
+  wait(60_000, 61_500, false);
+  assert.deepEqual(did, ["apply"]);
+  wait(61_500, 64_000, false);
+  assert.deepEqual(did, ["apply", "try"]);
+});

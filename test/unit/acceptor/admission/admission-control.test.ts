@@ -92,6 +92,16 @@ describe("AdmissionControl", () => {
     assert.ok(asked.includes("endWhenIdle"), "it is silent");
   });
 
+  it("takes a listener for open only if no limit and no token asks for a look at its clients", () => {
+    const open = (limits: Partial<ConnectionLimits>): boolean[] => {
+      const control = controlWith(limits, () => 0);
+      return [0, 1].map((listener) => control.isOpen(listener));
+    };
+    assert.deepEqual(open({}), [true, false]);
+    for (const limits of [{ connections: 9 }, { perAddress: 9 }, { idleMs: 9 }])
+      assert.deepEqual(open(limits), [false, false], JSON.stringify(limits));
+  });
+
   it("gives back each place once: of an address that is refused, and of who leaves twice", () => {
     const control = controlWith({ connections: 3, perAddress: 2 }, () => 1000);
     const enter = (address: string): Entry => {

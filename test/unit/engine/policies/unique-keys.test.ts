@@ -3,11 +3,20 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Engine } from "../../../../src/engine/engine.ts";
+import { Memory } from "../../../../src/base/memory.ts";
+import { Engine, Outcome } from "../../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
-import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { JobState, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { NO_HOLDER, NO_ROW } from "../../../../src/engine/policies/key-table.ts";
-import { DeathReason, KeyState } from "../../../../src/protocol/job-attribute.ts";
+import {
+  ATTRIBUTE_BYTES_MAX,
+  Attribute,
+  AttributeWriter,
+  DeathReason,
+  findAttribute,
+  KeyState,
+} from "../../../../src/protocol/job-attribute.ts";
 import { unheardEffects, unheardRecords } from "../../../support/in-process/effects.ts";
 
 const NOBODY = unheardEffects({ reserved: () => assert.fail("no client waits") });
@@ -165,4 +174,35 @@ describe("a record of an older server without key states", () => {
   it("remembers no key of a job that has moved", () => {
     assert.equal(foundOf({ id: 1, moved: true, uniqueUntilMs: 500 }), "held by 1 until 0");
   });
+});
+
+describe("a reservation that ends a key", () => {
+  for (const [what, uniqueUntilMs, state] of [
+    ["forgotten", 0, KeyState.Lost],
+    ["remembered for its time", 500, KeyState.Remembered],
+  ] as const)
+    it(`is logged, with a key that is ${what}`, () => {
+      const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+      const logged: number[] = [];
+      const engine = new Engine({
+        effects: NOBODY,
+        ownsDefaultTube: true,
+        records: unheardRecords({
+          updated: (slot) => {
+            writer.clear();
+            engine.policies.keys.write(engine.jobs.pageOf(slot).extras!, rowOf(slot), writer);
+            const at = findAttribute(writer.bytes, 0, writer.length, Attribute.Key);
+            logged.push(writer.bytes[at]!);
+          },
+        }),
+      });
+      const session = engine.session(0);
+      const attributes = new JobAttributes();
+      attributes.setKey(KEY, 0, KEY.length, true);
+      attributes.uniqueUntilMs = uniqueUntilMs;
+      const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, atMs: 0 };
+      engine.put(session, { id: 1, pri: 0, bodyBytes: 0, ...times }, EMPTY_BODY, 0, "t", attributes);
+      assert.equal(engine.reserveJob(session, 1, 10), Outcome.Done);
+      assert.deepEqual(logged, [state]);
+    });
 });

@@ -88,6 +88,19 @@ describe("ticks that are due together", () => {
     assert.equal(all.lastMs, due * SECOND_MS);
   });
 
+  it("are counted anew after each one that is punctual", () => {
+    const bench = new ScheduleBench();
+    const all = bench.set("all", Missed.All, SECOND_MS);
+    let wallMs = 0;
+    for (let outage = 1; outage <= 4; outage++) {
+      wallMs += 0.6 * LATE_JOBS_MAX * SECOND_MS;
+      bench.runAt(wallMs);
+      wallMs += SECOND_MS;
+      bench.runAt(wallMs);
+    }
+    assert.deepEqual([all.fired, all.missedTicks], [wallMs / SECOND_MS, 0]);
+  });
+
   it("are not counted without end", () => {
     const bench = new ScheduleBench();
     const once = bench.set("once", Missed.Once, 0);

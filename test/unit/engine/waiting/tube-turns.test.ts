@@ -105,3 +105,20 @@ describe("the work of a client that weighs tubes", () => {
       assert.ok(charged(reserve) > 2 * tubes);
   });
 });
+
+it("a tube that is ignored while a job of it is held has no weight when it is watched again", () => {
+  const turns = new TubeTurns({ shares: 0 });
+  turns.begin(ReserveOrder.Weighted, 0);
+  const tube = { index: 0 } as Tube;
+  turns.watch(tube);
+  turns.weigh(tube, 5, 0);
+  turns.took(tube, 0);
+  turns.unwatch(tube);
+  turns.watch(tube);
+  const share = turns.shareOf(tube);
+  assert.deepEqual([share.weight, share.held], [1, 1]);
+  turns.enter(tube);
+  const { turn } = share;
+  turns.took(tube, 0);
+  assert.equal(share.turn - turn, JOB_COST);
+});

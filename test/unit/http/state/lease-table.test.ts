@@ -139,4 +139,16 @@ describe("FinishedLeases", () => {
     }
     assert.ok(model.length > 3 * max);
   });
+
+  it("forget the oldest alone, also if others stand before it in its bucket", () => {
+    const max = 4;
+    const finished = new FinishedLeases(max, 1000);
+    // They stand in one bucket, as they differ by 2^32 and have been reserved as often.
+    const ids = Array.from({ length: 5 * max }, (_, n) => 7 + 2 ** 32 * n);
+    for (const [count, id] of ids.entries()) {
+      finished.add(id, 1, "delete", 0);
+      const known = ids.filter((each) => finished.actOf(each, 1, 0) === "delete");
+      assert.deepEqual(known, ids.slice(Math.max(0, count + 1 - max), count + 1));
+    }
+  });
 });

@@ -40,3 +40,23 @@ it("ready jobs of groups come in the order in which they became ready, also at t
   assert.deepEqual(readyIds("x", 4), [3, 4, 5, 6]);
   assert.deepEqual(readyIds("x", 100), [3, 4, 5, 6, 7, 8, 9]);
 });
+
+it("delayed jobs come in the order in which they become ready, those of one moment by their ids", () => {
+  const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+  const session = engine.session(0);
+  // Each number is coprime to 23: all ids come, and no two orders of putting are alike.
+  for (const step of [1, 5, 22]) {
+    const ids = Array.from({ length: 22 }, (_, index) => ((index + 1) * step) % 23);
+    const tube = `step-${step}`;
+    for (const id of ids) {
+      const times = { delaySeconds: 1 + (id % 3), delayMillis: 0, ttrSeconds: 60, atMs: 0 };
+      engine.put(session, { id: 100 * step + id, pri: 0, bodyBytes: 0, ...times }, EMPTY_BODY, 0, tube);
+    }
+    const expected = ids.toSorted((a, b) => (a % 3) - (b % 3) || a - b).map((id) => 100 * step + id);
+    const found = nextJobs(engine, engine.findTube(tube)!, "delayed", 100);
+    assert.deepEqual(
+      found.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]),
+      expected,
+    );
+  }
+});

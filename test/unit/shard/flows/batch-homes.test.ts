@@ -4,9 +4,11 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { BatchRow } from "../../../../src/engine/flows/batch-row.ts";
 import { BATCHES_MAX, type BatchTable } from "../../../../src/engine/flows/batch-table.ts";
-import { batchNumberOf } from "../../../../src/message/flow.ts";
+import { BATCH_REPORT_BYTES, batchNumberOf, writeBatchReport } from "../../../../src/message/flow.ts";
 import { RESPONSE_HEADER_BYTES } from "../../../../src/message/response.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { Span } from "../../../../src/protocol/request.ts";
 import { createRing } from "../../../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
 import { BatchHomes, ROUNDS_MAX } from "../../../../src/shard/flows/batch-homes.ts";
@@ -58,4 +60,54 @@ it("refuses one batch too many, until another is forgotten", () => {
   assert.equal(ask("commit-batch first"), "COMMITTED\r\n");
   assert.equal(ask("open-batch more"), "OPENED\r\n");
   assert.equal(ask("open-batch first"), "OUT_OF_MEMORY\r\n");
+});
+
+it("counts after a start what ended on shards that the server no longer has", () => {
+  const LOGGED_SHARDS = 4;
+  for (let shards = 1; shards <= LOGGED_SHARDS + 1; shards++) {
+    const { engine } = new EngineBench();
+    const port = new ReplyPort(createRing(1 << 16));
+    const homes = new BatchHomes({
+      ...{ engine, shard: 0, shards, shardOf: () => 0, port, records: undefined },
+      onSettled: () => {},
+    });
+    const facts = { ...COUNTS, number: 1, name: "b", state: BatchState.Open, outcome: BatchOutcome.None };
+    // Each shard has a digit of its own in the sum.
+    const tallies = Array.from({ length: LOGGED_SHARDS }, (_, shard) => ({
+      ...{ number: 1, shard, done: 10 ** shard, failed: 2 * 10 ** shard },
+    }));
+    homes.restore([{ facts, tallies }], 0);
+    const { done, failed, formerDone, formerFailed } = engine.batches.of(1)!;
+    const former = tallies.slice(shards).reduce((sum, tally) => sum + tally.done, 0);
+    assert.deepEqual(
+      [done, failed, formerDone, formerFailed],
+      [1, 2, former, 2 * former],
+      `${shards} shards`,
+    );
+  }
+});
+
+it("answers whoever asks about a batch while that is forgotten", () => {
+  const { engine } = new EngineBench();
+  const settled: number[] = [];
+  const homes = new BatchHomes({
+    ...{ engine, shard: 0, shards: 2, shardOf: () => 0, port: new ReplyPort(createRing(1 << 16)) },
+    ...{ records: undefined, onSettled: (number: number) => void settled.push(number) },
+  });
+  const batch = add(engine.batches, 1, BatchState.Complete);
+  const report = new DataView(new ArrayBuffer(BATCH_REPORT_BYTES));
+  writeBatchReport(report, 1);
+  const span = new Span();
+  span.set(new Uint8Array(report.buffer), 0, BATCH_REPORT_BYTES);
+  const answers: unknown[] = [];
+  homes.ask(batch);
+  for (let rounds = 1; engine.batches.of(1) !== undefined; rounds++) {
+    assert.ok(rounds <= 3, "the second quiet round is enough");
+    homes.step(1);
+    homes.ask(batch, { answer: (counts) => void answers.push(counts === undefined ? rounds : "counts") });
+    homes.take(TransferMessage.BatchReport, 1, span, 1);
+  }
+  // The first one gets what the second round has counted.
+  assert.deepEqual(answers, [2, "counts"]);
+  assert.deepEqual(settled, [1, 1]);
 });

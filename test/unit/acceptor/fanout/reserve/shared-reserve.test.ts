@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PickOne } from "../../../../../src/acceptor/fanout/reserve/pick-one.ts";
 import { SharedReserve } from "../../../../../src/acceptor/fanout/reserve/shared-reserve.ts";
+import { SerialQueue } from "../../../../../src/acceptor/state/serial-queue.ts";
 import { RequestFlag, RequestOp } from "../../../../../src/message/request.ts";
 import { ResponseKind } from "../../../../../src/message/response.ts";
 import type { Request } from "../../../../../src/protocol/request.ts";
@@ -325,5 +326,23 @@ describe("SharedReserve of a client that half-closes", () => {
     stage.reserve.onHalfClose();
     for (const shard of [0, 1, 2]) stage.ack(shard);
     assert.deepEqual(stage.did, [...RECHECKS, ...STOPS, "TIMED_OUT"]);
+  });
+});
+
+describe("reserves that choose one after another", () => {
+  it("go on when the connection whose turn it is closes, or one that waits for its turn", () => {
+    const queue = new SerialQueue();
+    const [first, second, third] = [1, 2, 3].map(() => {
+      const host = new NotingHost(describePost);
+      const picker = Object.assign(new PickOne(host), { queue });
+      return { host, reserve: new SharedReserve(host, [0, 1], 1000, picker) };
+    });
+    /** How many shards each has asked since the last look. */
+    const asked = (): number[] => [first, second, third].map((each) => each!.host.did.length);
+    assert.deepEqual(asked(), [2, 0, 0]);
+    second!.reserve.onClosed();
+    assert.deepEqual(asked(), [0, 0, 0]);
+    first!.reserve.onClosed();
+    assert.deepEqual(asked(), [0, 0, 2]);
   });
 });

@@ -1,0 +1,56 @@
+// Tests of the authentication of requests while the tokens change.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { proofOfPassword } from "../../../../../src/access/secrets.ts";
+import { parseTokenFile, type Token } from "../../../../../src/access/token-file.ts";
+import { Authentication } from "../../../../../src/http/api/access/authentication.ts";
+import type { Api } from "../../../../../src/http/api/api.ts";
+import { Problem } from "../../../../../src/http/api/problem.ts";
+
+const PASSWORD = "correct-horse-battery";
+const [line] = parseTokenFile("person viewer certificate").tokens;
+const person: Token = { ...line!, proof: await proofOfPassword(PASSWORD) };
+const headers = { authorization: `Basic ${Buffer.from(`person:${PASSWORD}`).toString("base64")}` };
+
+type Hook = (request: object, reply: object, done: (error?: Error) => void) => void;
+
+/** Authentication with a token, and a request that it looks at; resolves to what is wrong with it. */
+function guard(tokens: readonly Token[] | undefined) {
+  const hooks = new Map<string, Hook>();
+  const authentication = new Authentication(
+    tokens,
+    () => {},
+    () => [],
+  );
+  const addHook = (name: string, hook: Hook): unknown => hooks.set(name, hook);
+  authentication.addTo({ addHook } as unknown as Api);
+  const reply = { header: () => reply };
+  const ask = (): Promise<Error | undefined> => {
+    const request = {
+      headers,
+      ip: "192.0.2.1",
+      raw: { socket: {} },
+      routeOptions: { config: { may: "view" } },
+    };
+    return new Promise((resolve) => hooks.get("onRequest")!(request, reply, resolve));
+  };
+  return { authentication, ask };
+}
+
+describe("a request whose password is checked while the tokens are replaced", () => {
+  for (const [what, after, code] of [
+    ["takes the answer of a token that is the same", [{ ...person }], undefined],
+    ["is refused if its token is gone", [], "unauthenticated"],
+    ["is refused if its token may something else now", [{ ...person, roles: ["admin"] }], "unauthenticated"],
+    ["is refused if its token has ended", [{ ...person, expiresAtMs: 0 }], "unauthenticated"],
+    ["may go on if no tokens are wanted any more", undefined, undefined],
+  ] as const)
+    it(what, async () => {
+      const { authentication, ask } = guard([person]);
+      const asked = ask();
+      authentication.configure(after);
+      const refusal = await asked;
+      assert.equal(refusal instanceof Problem ? refusal.code : refusal, code);
+    });
+});
