@@ -261,7 +261,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     migrator.consider(this, shard);
   }
 
-  /** Returns whether it may move: nothing is in flight, waiting for the log, unsent or scheduled. */
+  /** Returns whether it may move: nothing is in flight, unlogged, unsent or scheduled. */
   #mayMigrate(): boolean {
     const { pipeline } = this;
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.waitsForLog;

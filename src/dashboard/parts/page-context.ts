@@ -51,7 +51,7 @@ export interface Chart {
 /** Interface of the application for a page. */
 export interface PageContext extends Choice {
   readonly place: Place;
-  /** Tells whether the user has a permission (view, bodies, put, work, manage, admin) or ALL_TUBES. */
+  /** Tells whether the user may view, bodies, put, work, manage, admin; or has ALL_TUBES. */
   may(what: string): boolean;
   /** Loads the dialogs on demand, and opens one. */
   act(open: (actions: typeof import("./actions.ts")) => void): void;

@@ -3,9 +3,9 @@
 // Each shard lists its best jobs without taking them. The lists are merged here by (pri, id), up to
 // the limits of the batch. Then each shard is asked for its share of the choice. It takes the jobs
 // that are still there as they were listed and sends them here, and the shares are assembled in the
-// chosen order. Jobs that another client took or changed in the meantime are missing from the reply.
-// If all are missing, the choice starts over. If one shard has the whole choice, it answers the
-// client itself, so that one big job can be streamed as the client reads.
+// chosen order. Jobs that another client took or changed in the meantime are missing from the
+// reply. If all are missing, the choice starts over. If one shard has the whole choice, it answers
+// the client itself, so that one big job can be streamed as the client reads.
 
 import { assert } from "../../../base/assert.ts";
 import { BatchView, LISTED_BYTES, ListedView, RequestFlag, RequestOp } from "../../../message/request.ts";

@@ -15,7 +15,7 @@ const headers = { authorization: `Basic ${Buffer.from(`person:${PASSWORD}`).toSt
 
 type Hook = (request: object, reply: object, done: (error?: Error) => void) => void;
 
-/** Authentication with a token, and a request that it looks at; resolves to what is wrong with it. */
+/** Authenticates a request with a token. Resolves to the reason for a refusal. */
 function guard(tokens: readonly Token[] | undefined) {
   const hooks = new Map<string, Hook>();
   const authentication = new Authentication(
