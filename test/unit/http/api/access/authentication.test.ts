@@ -15,7 +15,7 @@ const headers = { authorization: `Basic ${Buffer.from(`person:${PASSWORD}`).toSt
 
 type Hook = (request: object, reply: object, done: (error?: Error) => void) => void;
 
-/** Authentication with a token, and a request that it looks at; resolves to what is wrong with it. */
+/** Authentication with tokens; `ask` resolves to what is wrong with a request, or undefined. */
 function guard(tokens: readonly Token[] | undefined) {
   const hooks = new Map<string, Hook>();
   const authentication = new Authentication(
