@@ -175,7 +175,12 @@ export class Job<Out> extends JobHandle<Out> implements Held {
    */
   override async delete(): Promise<void> {
     this.#stopKeeping();
-    await super.delete();
+    try {
+      await super.delete();
+    } catch (error) {
+      if (error instanceof NotFound) this.lose("another holds it, or has deleted it");
+      throw error;
+    }
     this.end();
   }
 

@@ -264,8 +264,8 @@ async function deleteOn(link: Link, ids: readonly number[]): Promise<number[]> {
     const some = ids.slice(at, at + IDS_A_COMMAND);
     missing.push(...(await link.run((wire) => deleteSome(wire, some))));
   }
-  const kept = new Set(missing);
-  for (const id of ids) if (!kept.has(id)) link.held.get(id)?.end();
+  for (const id of missing) link.held.get(id)?.lose("another holds it, or has deleted it");
+  for (const id of ids) link.held.get(id)?.end();
   return missing;
 }
 

@@ -14,6 +14,7 @@ import {
   type ConnectOptions,
   connect,
   DeadlineSoon,
+  NotFound,
   NotSupported,
   OutOfMemory,
   ProtocolError,
@@ -137,6 +138,45 @@ describe("the client and a failing server", { concurrency: true }, () => {
     const more = queue.put("t", new Uint8Array(32 << 20));
     await assert.rejects(more, (error: Error) => error instanceof ConnectionLost && error.sent);
     assert.equal(await queue.tube("t").kick(1), 3);
+  });
+
+  it("waits as long as at first when it loses a connection that it had", async (t) => {
+    const server = await scriptedServer(
+      t,
+      plain((_line, _connection, socket) => void socket.destroy()),
+    );
+    const delaysMs: number[] = [];
+    const queue = await connectFor(t, server.address, {
+      retryMs: [1, 60_000],
+      onConnection: (event) => {
+        if (event.state === "lost") delaysMs.push(event.retryMs);
+      },
+    });
+    for (let loss = 1; loss <= 8; loss++) await assert.rejects(queue.job(1).kick(), ConnectionLost);
+    assert.equal(delaysMs.length, 8);
+    assert.ok(Math.max(...delaysMs) <= 1, `${delaysMs}`);
+  });
+
+  it("keeps no job that another has deleted, nor a connection for it", async (t) => {
+    for (const isOne of [true, false]) {
+      const connections: number[] = [];
+      const server = await scriptedServer(
+        t,
+        plain((line, connection) => {
+          if (!line.startsWith("reserve")) return "NOT_FOUND\r\n";
+          connections.push(connection);
+          return "RESERVED 7 1\r\nx\r\n";
+        }),
+      );
+      const queue = await connectFor(t, server.address);
+      for (let round = 1; round <= 3; round++) {
+        const job = await queue.reserve();
+        if (isOne) await assert.rejects(job.delete(), NotFound);
+        else assert.deepEqual(await queue.deleteMany([job.id]), [job.id]);
+        assert.ok(job.isOver && job.signal.aborted);
+      }
+      assert.equal(new Set(connections).size, 1, `${connections}`);
+    }
   });
 
   it("never sends a command that has given up waiting for a connection", async (t) => {

@@ -15,7 +15,7 @@ const headers = { authorization: `Basic ${Buffer.from(`person:${PASSWORD}`).toSt
 
 type Hook = (request: object, reply: object, done: (error?: Error) => void) => void;
 
-/** Authenticates a request with a token. Resolves to the reason for a refusal. */
+/** Authenticates with tokens. `ask` resolves to the reason for a refusal, or undefined. */
 function guard(tokens: readonly Token[] | undefined) {
   const hooks = new Map<string, Hook>();
   const authentication = new Authentication(
