@@ -202,7 +202,7 @@ describe("browsing and managing over HTTP", () => {
       const { status, json } = await copy("doubled", { states: ["ready"], to: "refused" });
       await server.ask("/v1/server/drain", { method: "DELETE" });
       assert.deepEqual([status, json.code], [503, "draining"]);
-      assert.match(json.detail, /^After 0 copies a put was refused/);
+      assert.match(json.detail, /^After 0 copies, a put was refused/);
       const task = (await get("/v1/tasks")).items.at(-1);
       assert.deepEqual([task.act, task.state], ["copy", "failed"]);
       assert.match(task.fault, /DRAINING/);

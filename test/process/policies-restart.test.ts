@@ -270,7 +270,7 @@ describe("--tubes", () => {
   for (const [line, message] of [
     ["mails max-job=1", /line 2: max-job can't be set \(max-attempts, /],
     ["mails max-jobs=x", /line 2: max-jobs=x is not a valid setting: max-jobs=<n>/],
-    ["ma*ls max-jobs=1", /line 2: ma\*ls is not a valid tube name/],
+    ["ma*ls max-jobs=1", /line 2: ma\*ls is neither a tube name, a prefix with \*, nor \*/],
     ["mails", /line 2: nothing is set for mails/],
     ["mails ttl=1 ttl=2", /line 2: ttl is set twice/],
   ] as const)

@@ -115,6 +115,6 @@ describe("runnerbean token", () => {
     chmodSync(path, 0o620);
     const refused = token(path, ["list"]);
     assert.equal(refused.status, 5);
-    assert.match(refused.stderr, /can be written by others/);
+    assert.match(refused.stderr, /can be written by users other than its owner/);
   });
 });

@@ -38,7 +38,8 @@ function endWithOutput(error: Error): void {
 
 /** Runs a tool; turns an operator's problem into two lines and an exit code. */
 async function run(work: () => Promise<void>): Promise<void> {
-  process.stdout.on("error", endWithOutput);
+  // `runnerbean` has a handler for all its commands, with other exit codes.
+  process.stdout.removeAllListeners("error").on("error", endWithOutput);
   process.stderr.on("error", () => {});
   try {
     await work();

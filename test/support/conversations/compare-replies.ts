@@ -19,8 +19,8 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "cmd-stats",
 ]);
 
-/** The same in milliseconds; and a job's holder is another connection each time. */
-const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
+/** The same in milliseconds; and another connection holds or held a job each time. */
+const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder", "worker"]);
 
 /**
  * Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one
