@@ -33,14 +33,7 @@ import { WHOLE, WHY_WHOLE_ONLY } from "./support/whole.ts";
  * a row all at a time, and beside them nothing but what computes, which leaves them a core.
  */
 const WAITING: readonly (readonly string[])[] = [
-  [
-    "transcripts-beanstalkd",
-    "differential",
-    "replica/group",
-    "replica/failures",
-    "replica/partitions",
-    "replica/flows",
-  ],
+  ["transcripts-beanstalkd", "differential", "replica/group", "replica/failures", "replica/partitions"],
   // It starts as many servers as there is memory for.
   ["transcripts-server-timed"],
 ];
@@ -118,7 +111,7 @@ const TURNS = 60;
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
-const AT_ONCE = 3 + CORES;
+const AT_ONCE = 2 + CORES;
 
 /** Longer than any test takes. */
 const { TEST_SECONDS = `${400 * busyness()}` } = process.env;
