@@ -19,8 +19,10 @@ const STATS_OF_PROCESS: ReadonlySet<string> = new Set([
   "cmd-stats",
 ]);
 
-/** The same in milliseconds; and another connection holds or held a job each time. */
-const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder", "worker"]);
+/** The same in milliseconds; and a job's holder is another connection each time. */
+const OF_CONNECTION: ReadonlySet<string> = new Set(["time-left-ms", "holder"]);
+/** A worker without a name: the address of its connection. A name is the same each time. */
+const WORKER_ADDRESS = /^"127\.0\.0\.1:\d+"$/;
 
 /**
  * Seconds, most of them whole, that the two servers tell at moments some milliseconds apart: one
@@ -85,6 +87,7 @@ function differenceOfFields(left: string, right: string): string | undefined {
   for (const [key, value] of leftFields) {
     const other = rightFields.get(key) ?? "";
     if (value === other || STATS_OF_PROCESS.has(key) || OF_CONNECTION.has(key)) continue;
+    if (key === "worker" && WORKER_ADDRESS.test(value) && WORKER_ADDRESS.test(other)) continue;
     if (SECONDS.has(key) && Math.abs(Number(value) - Number(other)) <= 1) continue;
     return `${key}: ${value} and ${other}`;
   }

@@ -59,7 +59,7 @@ export const backupRoutes: Routes = (api, service) => {
       if (raw.destroyed || request.stands?.() === false) {
         forget?.();
         backup.end();
-        throw new Problem("unauthenticated", "The token was taken away, or has ended, during the cut.");
+        throw new Problem("unauthenticated", "The token was removed or expired while the backup started.");
       }
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
       return reply
