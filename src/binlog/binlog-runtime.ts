@@ -15,6 +15,7 @@ import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
+import { RealBackgroundSync } from "./disk/real-background-sync.ts";
 import { RealDisk } from "./disk/real-disk.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
@@ -124,8 +125,11 @@ export class BinlogRuntime {
     assert(this.#opened === undefined, "a log is opened once");
     const lock = DirectoryLock.take(directory);
     const stopping = () => this.#core.stopping;
+    // A thread of its own can wait for its syncs.
+    const inBackground = topology.binlog!.thread !== undefined && typeof syncEvery === "number" && syncEvery > 0;
     const options: OpenOptions = {
       disk: new RealDisk(directory, SPARE_DESCRIPTORS),
+      background: inBackground ? new RealBackgroundSync(directory, monotonicMs) : undefined,
       shards: topology.shards,
       segmentBytes,
       syncEvery,

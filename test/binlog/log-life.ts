@@ -54,6 +54,8 @@ export class LogLife {
   nowMs = 0;
   storage!: Storage;
   syncEvery: SyncEvery = 0;
+  /** Whether syncs run in the background. */
+  inBackground = false;
   load: Load = "mixed";
   bounded = false;
   faulty = false;

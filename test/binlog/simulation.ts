@@ -8,6 +8,7 @@ import { JobOperations } from "./job-operations.ts";
 import { type Load, LogLife, SHARDS, type SimulationResult, structuredCloneOf } from "./log-life.ts";
 import { recoveredTexts } from "./model.ts";
 import { SimulatedBackup } from "./simulated-backup.ts";
+import { VirtualBackgroundSync } from "./virtual-disk.ts";
 
 const LOADS: readonly Load[] = ["mixed", "queue", "buried", "delayed-loop", "kick-bury", "burst-and-clear"];
 
@@ -28,7 +29,8 @@ class Life extends LogLife {
     const rounds = 1 + this.random.below(5);
     for (let round = 0; round < rounds; round++) {
       this.load = this.random.pick(LOADS)!;
-      this.syncEvery = this.random.pick<SyncEvery>([0, 0, 50, "never"]);
+      this.syncEvery = this.random.pick<SyncEvery>([0, 50, 50, "never"]);
+      this.inBackground = this.syncEvery === 50 && this.random.chance(0.5);
       await this.open();
       this.faulty = this.random.chance(0.15);
       const faultAt = this.disk.calls + this.random.below(1500);
@@ -140,6 +142,7 @@ class Life extends LogLife {
   async openOnce(): Promise<OpenedBinlog> {
     return openBinlog({
       disk: this.disk,
+      background: this.inBackground ? new VirtualBackgroundSync(this.disk, this.random) : undefined,
       shards: SHARDS,
       segmentBytes: SEGMENT_BYTES,
       syncEvery: this.syncEvery,

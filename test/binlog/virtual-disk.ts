@@ -1,7 +1,7 @@
 // In-memory disk that forgets what was not synced: writes and names are lost, torn, reordered or
 // corrupted.
 
-import type { Disk, Handle } from "../../src/binlog/disk/disk.ts";
+import type { BackgroundSync, Disk, EndedSync, Handle } from "../../src/binlog/disk/disk.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 
 const SECTOR_BYTES = 512;
@@ -156,11 +156,29 @@ export class VirtualDisk implements Disk {
 
   sync(handle: Handle): void {
     this.#call("sync");
-    const file = this.#file(handle);
+    this.#syncFile(this.#file(handle));
+  }
+
+  #syncFile(file: VirtualFile): void {
     if (file.pending.length === 0) return;
     if (file.wasLent) file.durable = { content: file.content.slice(0, file.bytes), bytes: file.bytes };
     else for (const change of file.pending) apply(file.durable, change);
     file.pending = [];
+  }
+
+  /** Returns what makes durable, when it is called, all that is written to the file by now. */
+  laterSync(name: string): () => void {
+    const file = this.#names.get(name);
+    if (file === undefined) throw systemError("ENOENT", name);
+    const changes = [...file.pending];
+    return () => {
+      this.#call("sync");
+      // What was synced or lost since is not there any more; the rest is still first.
+      const covered = changes.filter((change) => file.pending.includes(change));
+      if (file.wasLent) return this.#syncFile(file);
+      for (const change of covered) apply(file.durable, change);
+      file.pending = file.pending.slice(covered.length);
+    };
   }
 
   rename(from: string, to: string): void {
@@ -263,6 +281,43 @@ export class VirtualDisk implements Disk {
     const file = fileOf(content);
     this.#names.set(name, file);
     this.#durableNames.set(name, file);
+  }
+}
+
+/** Syncs that end by chance, in any later turn of the log. */
+export class VirtualBackgroundSync implements BackgroundSync {
+  readonly #disk: VirtualDisk;
+  readonly #random: SeededRandom;
+  /** In how many of the turns a sync under way ends. */
+  readonly #endsIn: number;
+  #finish: (() => void) | undefined;
+
+  constructor(disk: VirtualDisk, random: SeededRandom) {
+    this.#disk = disk;
+    this.#random = random;
+    this.#endsIn = random.pick([1, 0.5, 0.1, 0.01]);
+  }
+
+  begin(name: string): boolean {
+    if (this.#random.chance(0.02)) return false;
+    this.#finish = this.#disk.laterSync(name);
+    return true;
+  }
+
+  take(): EndedSync | undefined {
+    const finish = this.#finish;
+    if (finish === undefined || !this.#random.chance(this.#endsIn)) return undefined;
+    this.#finish = undefined;
+    try {
+      finish();
+      return { tookMs: this.#random.below(30), error: undefined };
+    } catch (error) {
+      return { tookMs: 0, error };
+    }
+  }
+
+  close(): void {
+    this.#finish = undefined;
   }
 }
 

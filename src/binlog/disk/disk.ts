@@ -39,6 +39,23 @@ export interface Disk {
   syncFolder(folder?: string): void;
 }
 
+/** The result of a sync in the background. */
+export interface EndedSync {
+  readonly tookMs: number;
+  /** Undefined if it succeeded. */
+  readonly error: unknown;
+}
+
+/** A sync that doesn't hold up its thread; one at a time. */
+export interface BackgroundSync {
+  /** Begins to sync a file of the directory. Returns false if that is impossible now. */
+  begin(name: string): boolean;
+  /** Returns the result of the sync once it has ended, and only once. */
+  take(): EndedSync | undefined;
+  /** Closes the file, after a sync under way. */
+  close(): void;
+}
+
 /**
  * Fills `into[start, start + length)` up to the end of the file, and returns the number of bytes
  * read.

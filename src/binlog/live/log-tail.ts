@@ -48,20 +48,30 @@ export class LogTail {
   #beatSequence = -1;
 
   constructor(options: StorageOptions) {
-    const { disk, log, shards, segmentBytes, randomSalt, clockMs, onFull } = options;
+    const { disk, background, log, shards, segmentBytes, randomSalt, clockMs, onFull } = options;
     const { index, lastSequence, table } = log;
     this.#log = log;
     this.#wallMs = options.wallMs;
     this.oldest = log.oldest;
     assert(this.oldest >= 1, "the oldest segment has a number");
     this.#flushedSequence = lastSequence;
-    this.policy = new SyncPolicy(options.syncEvery);
+    this.policy = new SyncPolicy(options.syncEvery, background !== undefined);
     this.lending = new IdLending(options.lentIds);
     this.segments = new SegmentWriter({ disk, table, segmentBytes, randomSalt, first: log.first });
     const chain = options.chain === undefined ? undefined : this.#makeChain(options.chain);
     this.chain = chain;
     const { segments } = this;
-    this.records = new LogWriter({ disk, segments, index, shards, lastSequence, clockMs, onFull, chain });
+    this.records = new LogWriter({
+      disk,
+      background,
+      segments,
+      index,
+      shards,
+      lastSequence,
+      clockMs,
+      onFull,
+      chain,
+    });
     this.#begin();
   }
 
@@ -269,8 +279,24 @@ export class LogTail {
     }
     if (this.chain !== undefined) this.#beat(nowMs);
     const lends = this.lending.waitsForSync(this.syncedSequence);
-    if (lends || nowMs >= this.policy.syncAtMs) this.syncAll(nowMs, false);
+    if (lends) this.syncAll(nowMs, false);
+    else if (nowMs >= this.policy.syncAtMs) this.#syncInTime(nowMs);
     else if (nowMs >= this.policy.markAtMs) this.#mark(nowMs);
+  }
+
+  /** Syncs in the background, or at once if that is not possible. */
+  #syncInTime(nowMs: number): void {
+    assert(this.isFlushed, "a sync follows written records");
+    if (this.policy.mayBegin(nowMs) && this.records.beginSync()) this.policy.begun();
+    else this.syncAll(nowMs, false);
+  }
+
+  /** Notes the end of a sync in the background; throws if it failed. */
+  endSync(nowMs: number): void {
+    const tookMs = this.records.endSync();
+    if (tookMs === undefined) return;
+    this.lending.synced(this.syncedSequence);
+    this.policy.ended(nowMs, tookMs);
   }
 
   /** Syncs written records in time even while later ones find no room. */

@@ -5,10 +5,11 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { decodeBatch, decodeTally } from "../../message/flow-record.ts";
+import { segmentName } from "../../base/segment-name.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
-import type { Disk } from "../disk/disk.ts";
+import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import {
   isBatch,
   isFull,
@@ -36,6 +37,7 @@ const BATCH_BYTES = 1024 * 1024;
 
 export interface LogWriterOptions {
   disk: Disk;
+  background: BackgroundSync | undefined;
   segments: SegmentWriter;
   index: RecordIndex;
   shards: number;
@@ -50,6 +52,7 @@ export interface LogWriterOptions {
 export class LogWriter {
   readonly timings = new StorageTimings();
   readonly #disk: Disk;
+  readonly #background: BackgroundSync | undefined;
   readonly #segments: SegmentWriter;
   readonly #index: RecordIndex;
   readonly #clockMs: () => number;
@@ -65,8 +68,17 @@ export class LogWriter {
   sequence: number;
   #writtenSequence: number;
   syncedSequence: number;
+  /** Bytes written since the last sync began. */
   #writtenBytes = 0;
   #batchSinceMs = 0;
+  /** Whether a sync in the background has not ended. */
+  #isSyncing = false;
+  /** What it makes durable: of each shard, and the last sequence. */
+  readonly #syncing: Float64Array;
+  #syncingSequence = 0;
+  /** Arrival of the newest batch in it, and of the oldest after it. */
+  #syncingSinceMs = 0;
+  #laterSinceMs = 0;
   /** Arrival of the oldest record that is not durable. */
   #unsyncedSinceMs = 0;
   /** The longest frame so far. */
@@ -77,6 +89,7 @@ export class LogWriter {
   constructor(options: LogWriterOptions) {
     const { disk, segments, index, shards, lastSequence, chain } = options;
     this.#disk = disk;
+    this.#background = options.background;
     this.#segments = segments;
     this.#index = index;
     this.#clockMs = options.clockMs;
@@ -88,6 +101,7 @@ export class LogWriter {
     this.#appended = new Float64Array(shards);
     this.#written = new Float64Array(shards);
     this.#synced = new Float64Array(shards);
+    this.#syncing = new Float64Array(shards);
     this.sequence = this.#writtenSequence = this.syncedSequence = lastSequence;
   }
 
@@ -112,7 +126,12 @@ export class LogWriter {
 
   /** Whether everything written is durable. */
   get isSynced(): boolean {
-    return this.#writtenBytes === 0;
+    return this.#writtenBytes === 0 && !this.#isAhead;
+  }
+
+  /** Whether a sync in the background makes more durable than is. */
+  get #isAhead(): boolean {
+    return this.#isSyncing && this.#syncingSequence > this.syncedSequence;
   }
 
   /** Arrival of the oldest record that is not durable; Infinity if all are durable. */
@@ -171,7 +190,10 @@ export class LogWriter {
 
   #begin(): void {
     this.#batchSinceMs = this.#clockMs();
-    if (this.#writtenBytes === 0) this.#unsyncedSinceMs = this.#batchSinceMs;
+    if (this.#writtenBytes === 0) {
+      if (this.#isAhead) this.#laterSinceMs = this.#batchSinceMs;
+      else this.#unsyncedSinceMs = this.#batchSinceMs;
+    }
     if (this.#chain === undefined) return;
     assert(this.sequence === this.#writtenSequence, "a batch follows written records");
     this.#chain.begin(this.#batch, ++this.sequence);
@@ -241,15 +263,13 @@ export class LogWriter {
 
   /** Syncs everything written with one call. Returns the duration in ms. */
   sync(marked = false): number {
-    if (this.#writtenBytes === 0) return 0;
+    if (this.isSynced) return 0;
     assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
     try {
       this.#disk.sync(this.#segments.handle);
     } catch (error) {
-      // A lack of room is fatal here too: the kernel has dropped the pages, and a second sync
-      // doesn't write them again.
-      throw isShortage(error) ? this.#segments.ioError("sync", error) : error;
+      throw this.#syncError(error);
     }
     const endedMs = this.#clockMs();
     assert(endedMs >= beganMs, "a sync takes time");
@@ -262,5 +282,53 @@ export class LogWriter {
     assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");
     this.#synced.set(this.#written);
     return endedMs - beganMs;
+  }
+
+  /**
+   * Begins to sync everything written, in the background. Returns false if that is impossible now.
+   */
+  beginSync(): boolean {
+    const background = this.#background;
+    if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
+    if (!background.begin(segmentName(this.#segments.current.number))) return false;
+    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
+    this.#isSyncing = true;
+    this.#syncing.set(this.#written);
+    this.#syncingSequence = this.#writtenSequence;
+    this.#syncingSinceMs = this.#batchSinceMs;
+    this.#writtenBytes = 0;
+    // A batch may remain if there was no room for it.
+    this.#laterSinceMs = this.#batchSinceMs;
+    return true;
+  }
+
+  /**
+   * Ends a sync in the background. Returns its duration in ms, or undefined if none has ended that
+   * made anything durable. Throws if it failed.
+   */
+  endSync(): number | undefined {
+    if (!this.#isSyncing) return undefined;
+    const ended = this.#background!.take();
+    if (ended === undefined) return undefined;
+    const { tookMs, error } = ended;
+    const wasAhead = this.#isAhead;
+    this.#isSyncing = false;
+    if (error !== undefined) throw this.#syncError(error);
+    // Meanwhile, the end of a segment or a lend of ids may have synced everything.
+    if (!wasAhead) return undefined;
+    this.timings.recordSync(tookMs, this.#clockMs() - this.#syncingSinceMs);
+    this.#unsyncedSinceMs = this.#laterSinceMs;
+    this.syncedSequence = this.#syncingSequence;
+    assert(this.syncedSequence <= this.#writtenSequence, "no record is durable before it is written");
+    this.#synced.set(this.#syncing);
+    return tookMs;
+  }
+
+  /**
+   * Returns the error of a failed sync. A lack of room is fatal here too: the kernel has dropped
+   * the pages, and a second sync doesn't write them again.
+   */
+  #syncError(error: unknown): unknown {
+    return isShortage(error) ? this.#segments.ioError("sync", error) : error;
   }
 }

@@ -1,7 +1,7 @@
 // Options of a log in use, and its callbacks.
 
 import type { LogState } from "../books/log-state.ts";
-import type { Disk } from "../disk/disk.ts";
+import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "./batch-chain.ts";
 import type { SyncEvery } from "./sync-policy.ts";
 
@@ -14,6 +14,8 @@ export interface StorageNotice {
 
 export interface StorageOptions {
   disk: Disk;
+  /** For the syncs of -f MS; without it, each holds up the thread. */
+  background?: BackgroundSync | undefined;
   log: LogState;
   shards: number;
   segmentBytes: number;

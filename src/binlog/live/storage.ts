@@ -250,6 +250,8 @@ export class Storage implements CompactionHost {
   flush(nowMs: number): void {
     if (this.#failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
+    this.#endSync(nowMs);
+    if (this.failure !== undefined) return;
     try {
       if (this.waiting && nowMs >= this.#shortage.resumeAtMs) this.#resume();
       if (!this.waiting) this.#tail.flush(nowMs);
@@ -258,6 +260,14 @@ export class Storage implements CompactionHost {
       else this.#fail("write to", error);
     }
     if (this.waiting) this.#syncWritten(nowMs);
+  }
+
+  #endSync(nowMs: number): void {
+    try {
+      this.#tail.endSync(nowMs);
+    } catch (error) {
+      this.#fail("sync", error);
+    }
   }
 
   /** Syncs in time the records that were acknowledged before the log had to wait. */
@@ -414,6 +424,7 @@ export class Storage implements CompactionHost {
       if (this.#tail.segments.current.usedBytes > HEADER_BYTES) this.#endSegment(nowMs, trim);
     }
     this.#closed = true;
+    this.#options.background?.close();
     this.reader.close();
     for (const segment of this.table.all) {
       if (segment.handle !== undefined) this.#disk.close(segment.handle);

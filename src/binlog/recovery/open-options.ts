@@ -2,7 +2,7 @@
 
 import { MAX_RECORD_BYTES } from "../../message/record.ts";
 import { segmentBytesMin } from "../../message/record-ring.ts";
-import type { Disk } from "../disk/disk.ts";
+import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
 import type { StorageNotice } from "../live/storage-options.ts";
 import type { SyncEvery } from "../live/sync-policy.ts";
@@ -13,6 +13,8 @@ export const SEGMENT_BYTES_DEFAULT = 10 * 1024 * 1024;
 
 export interface OpenOptions {
   disk: Disk;
+  /** See StorageOptions. */
+  background?: BackgroundSync | undefined;
   shards: number;
   /**
    * The value of -s; raised to SEGMENT_BYTES_MIN and to what that many shards need, unless

@@ -7,8 +7,8 @@ import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
 import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
-import type { SeededRandom } from "../../support/seeded-random.ts";
+import { Survival, VirtualBackgroundSync, VirtualDisk } from "../../binlog/virtual-disk.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
 import { DurabilityLedger, keptBatch, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
 import type { Kept } from "../model/model-types.ts";
@@ -95,8 +95,12 @@ export class SimulatedLog {
   }
 
   #openOnce(shards: number): Promise<OpenedBinlog> {
+    // Drawn from a sequence of its own, so that older seeds play what they did.
+    const random = new SeededRandom(this.disk.calls);
+    const inBackground = typeof this.syncEvery === "number" && this.syncEvery > 0 && random.chance(0.5);
     return openBinlog({
       disk: this.disk,
+      background: inBackground ? new VirtualBackgroundSync(this.disk, random) : undefined,
       shards,
       segmentBytes: SEGMENT_BYTES,
       syncEvery: this.syncEvery,

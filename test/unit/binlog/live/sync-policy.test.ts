@@ -29,6 +29,26 @@ test("a log syncs early enough that no more than -f is lost, whatever a sync tak
   assert.deepEqual([never.never, never.syncAtMs, never.markAtMs], [true, NEVER, NEVER]);
 });
 
+test("a sync in the background begins early, and must be over when -f is", () => {
+  const policy = new SyncPolicy(100, true);
+  policy.dirty(1000);
+  assert.equal(policy.syncAtMs, 1080, "a fifth of the time is left for it");
+  assert.deepEqual([policy.mayBegin(1099), policy.mayBegin(1100)], [true, false]);
+  policy.begun();
+  assert.equal(policy.syncAtMs, 1100);
+  policy.dirty(1085);
+  assert.equal(policy.syncAtMs, 1100, "later records have more time");
+  policy.ended(1090, 30);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [1135, NEVER], "half of the time at most");
+  policy.begun();
+  policy.ended(1140, 5);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [NEVER, 1240]);
+  policy.dirty(2000);
+  policy.begun();
+  policy.synced(2050, 1, true);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [NEVER, NEVER], "another sync made it durable");
+});
+
 test("a start ends the segment that a killed server wrote where its last record ends", async () => {
   const disk = new VirtualDisk();
   const { writer } = await openSample(disk);
