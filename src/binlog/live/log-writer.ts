@@ -4,8 +4,8 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
-import { decodeBatch, decodeTally } from "../../message/flow-record.ts";
 import { segmentName } from "../../base/segment-name.ts";
+import { decodeBatch, decodeTally } from "../../message/flow-record.ts";
 import { RECORD_ID_AT } from "../../message/record.ts";
 import type { RecordIndex } from "../books/record-index.ts";
 import { isShortage } from "../disk/binlog-error.ts";
