@@ -315,10 +315,16 @@ export class DurabilityLedger {
     assert.deepEqual([...found.keys()].sort(), [...texts.keys()].sort(), "jobs and keys after a stop");
     for (const [id, text] of texts)
       assert.deepEqual(
-        toBeKept(JSON.parse(found.get(id)!) as Kept, wallMs),
-        toBeKept(JSON.parse(text) as Kept, wallMs),
+        this.#inBatch(toBeKept(JSON.parse(found.get(id)!) as Kept, wallMs)),
+        this.#inBatch(toBeKept(JSON.parse(text) as Kept, wallMs)),
         `job ${id} after a stop, and before`,
       );
+  }
+
+  /** A start drops the number of a batch that is forgotten; the job's record in the log keeps it. */
+  #inBatch(kept: Kept): Kept {
+    if (kept.state === "remembered" || this.#log.jobs.has(batchKey(kept.policy.batch))) return kept;
+    return { ...kept, policy: { ...kept.policy, batch: 0, hasEnded: false } };
   }
 
   #digested(kept: Kept): Kept {
@@ -378,10 +384,13 @@ function bodyDigest(body: Buffer): string {
   return body.length <= SHOWN_BODY_BYTES ? body.toString("latin1") : `${body.length} bytes, ${crc32(body)}`;
 }
 
+/** Batches stand beside jobs, whose ids are above 0. */
+const batchKey = (number: number): number => -1e6 - number;
+
 /** A batch as it compares with the ledger's, without times. */
 export function keptBatch(facts: Readonly<BatchFacts>): [id: number, text: string] {
   const { number, name, state, outcome, keepMs, allDone, allFailed } = facts;
-  return [-1e6 - number, JSON.stringify({ name, state, outcome, keepMs, allDone, allFailed })];
+  return [batchKey(number), JSON.stringify({ name, state, outcome, keepMs, allDone, allFailed })];
 }
 
 const KEPT_STATES = {
