@@ -67,7 +67,10 @@ describe("strict requests over HTTP", () => {
       for (const json of ["x", 0, ["x"]])
         refused(await server.ask(path, { method, json }), /^This request takes no body/);
       const headers = { "content-type": "application/msgpack", "content-length": `${MSGPACK_BYTES.length}` };
-      refused(await server.ask(path, { method, headers, body: MSGPACK_BYTES }), /^This request takes no body/);
+      refused(
+        await server.ask(path, { method, headers, body: MSGPACK_BYTES }),
+        /^This request takes no body/,
+      );
       assert.equal((await get("/v1/audit")).items.length, changesBefore);
     }
     assert.deepEqual((await get("/v1/tubes/whole")).jobs.delayed, 1);

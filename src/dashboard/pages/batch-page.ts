@@ -8,6 +8,7 @@ import { deathOf, reasonOf } from "../parts/failures.ts";
 import { duration, exact, jobs as jobsInWords } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, folded, type Part, STATES, tile, tubeLink } from "../parts/parts.ts";
+import { get } from "../parts/request.ts";
 import type { BatchRow, FrameView, JobRow, Refused } from "../parts/view-types.ts";
 import { progress, stateOf } from "./batch-parts.ts";
 
@@ -34,7 +35,7 @@ export function showBatch(_view: FrameView, context: PageContext): Part {
   if (fetched?.name !== name)
     return html`<div class="title"><h1>${name}</h1></div><section class="card"><p class="quiet">…</p></section>`;
   const [tone, sign, words] = stateOf(fetched);
-  const jobs = found.last(`${fetched.number}`, () => jobsOfBatch(fetched), context.redraw);
+  const jobs = found.last(`${fetched.number}`, () => jobsOfBatch(fetched, get), context.redraw);
   return html`
     <div class="title">
       <h1>${name}</h1>

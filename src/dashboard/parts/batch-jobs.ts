@@ -1,6 +1,5 @@
 // The existing jobs of a batch: its members, and the jobs that wait for it.
 
-import { send } from "./request.ts";
 import type { BatchRow, JobRow, JobsPage } from "./view-types.ts";
 
 /** Maximum of fetched jobs of each kind. */
@@ -22,47 +21,60 @@ export interface BatchJobs {
 export const batchPath = (name: string, what = ""): string =>
   `v1/batches/-${what}?${new URLSearchParams({ name })}`;
 
-/** Finds both kinds in one pass over the server's jobs, because there may be millions of others. */
-export async function jobsOfBatch({
-  name,
-  number,
-  open,
-  failed,
-  waiting: awaiting,
-}: BatchRow): Promise<BatchJobs> {
+/** Returns the filter of the next request; undefined if nothing is lacking. */
+function filterOf(
+  lacksMembers: boolean,
+  lacksWaiting: boolean,
+): "ofBatch" | "batch" | "waitsFor" | undefined {
+  // Members beyond the maximum would hide the jobs that wait.
+  if (lacksMembers) return lacksWaiting ? "ofBatch" : "batch";
+  return lacksWaiting ? "waitsFor" : undefined;
+}
+
+/**
+ * Finds both kinds in one pass over the server's jobs, because there may be millions of others.
+ * `get` fetches a path.
+ */
+export async function jobsOfBatch(
+  { name, number, open, failed, waiting: awaiting }: BatchRow,
+  get: (path: string) => Promise<unknown>,
+): Promise<BatchJobs> {
   const members: JobRow[] = [];
   const waiting: JobRow[] = [];
-  // No more can exist, so the search may stop after that many.
-  const lacksMembers = (): boolean => members.length < Math.min(open + failed, JOBS_MAX);
-  const lacksWaiting = (): boolean => waiting.length < Math.min(awaiting, JOBS_MAX);
-  let cursor: string | null = "";
-  let examined = 0;
-  let key = "";
+  let [examined, cursor, lastFilter] = [0, "" as string | null, ""];
   for (let page = 0; page < PAGES_MAX && examined < EXAMINED_MAX && cursor !== null; page++) {
-    if (!lacksMembers() && !lacksWaiting()) break;
-    // Members beyond the maximum would hide the jobs that wait.
-    key = !lacksWaiting() ? "batch" : !lacksMembers() ? "waitsFor" : "ofBatch";
-    const asked = new URLSearchParams({
-      [key]: name,
-      // The number of a batch is an id; the ids of its jobs are higher.
-      idFrom: `${number}`,
-      limit: `${JOBS_MAX}`,
-      bodyMax: "0",
-    });
-    if (cursor !== "") asked.set("cursor", cursor);
-    const answer = (await send("GET", `v1/jobs?${asked}`)) as JobsPage;
+    // No more can exist, so the search may stop after that many.
+    const filter = filterOf(
+      members.length < Math.min(open + failed, JOBS_MAX),
+      waiting.length < Math.min(awaiting, JOBS_MAX),
+    );
+    if (filter === undefined) break;
+    const answer = await pageOf({ name, number }, filter, cursor, get);
     // A member may wait for another batch, but not for its own.
     for (const job of answer.items) (job.batch === name ? members : waiting).push(job);
     examined += answer.examined;
     cursor = answer.cursor;
+    lastFilter = filter;
   }
-  const hasEnded = (without: string): boolean => cursor === null && key !== without;
-  return {
-    members,
-    waiting,
-    isWhole:
-      (members.length >= open + failed || hasEnded("waitsFor")) &&
-      (waiting.length >= awaiting || hasEnded("batch")),
-    examined,
-  };
+  const hasEnded = (without: string): boolean => cursor === null && lastFilter !== without;
+  const hasMembers = members.length >= open + failed || hasEnded("waitsFor");
+  const hasWaiting = waiting.length >= awaiting || hasEnded("batch");
+  return { members, waiting, isWhole: hasMembers && hasWaiting, examined };
+}
+
+async function pageOf(
+  { name, number }: Pick<BatchRow, "name" | "number">,
+  filter: string,
+  cursor: string,
+  get: (path: string) => Promise<unknown>,
+): Promise<JobsPage> {
+  const asked = new URLSearchParams({
+    [filter]: name,
+    // The number of a batch is an id; the ids of its jobs are higher.
+    idFrom: `${number}`,
+    limit: `${JOBS_MAX}`,
+    bodyMax: "0",
+  });
+  if (cursor !== "") asked.set("cursor", cursor);
+  return (await get(`v1/jobs?${asked}`)) as JobsPage;
 }

@@ -155,7 +155,9 @@ export class StatsHistory {
     this.#byMinute.restore(byMinute, this.#wallMs());
     const last = bySecond.length >= ROW ? bySecond : byMinute;
     if (last.length < ROW) return;
-    this.#base = valuesAt(last, last.length - ROW).map((value, series) => (series < FIRST_COUNTER ? 0 : value));
+    this.#base = valuesAt(last, last.length - ROW).map((value, series) =>
+      series < FIRST_COUNTER ? 0 : value,
+    );
   }
 
   /** Returns the growth of a counter over the last `seconds`, at most an hour. */
