@@ -206,7 +206,7 @@ class App {
           </ul>
         </nav>
         ${oldView(live)}
-        <main class=${live.isOld ? "stale" : ""} id="main" tabindex="-1">
+        <main class=${live.isOld && view !== undefined ? "stale" : ""} id="main" tabindex="-1">
           ${live.lostSinceMs === 0 && this.#fetched.fault !== "" ? oldList(this.#fetched.fault) : nothing}${page}
         </main>
         <p class="hidden" id="said" aria-live="polite">${this.#sayNow()}</p>

@@ -142,7 +142,7 @@ const jobTable = (
       (job) => html`<tr>
         <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
         <td class="left rest-line" data-label="in"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
-        <td class="left rest-line pieces">${cell(job)}</td>
+        <td class="left rest-line pieces" data-label=${label === "why" ? nothing : label}>${cell(job)}</td>
         <td data-label="put">${ago(job.age)} ago</td>
       </tr>`,
     )}</tbody>

@@ -112,8 +112,8 @@ export class StatsHistory {
   readonly #byMinute = new Points(DAY_MINUTES, 60);
   #asking: Promise<ShardTotals> | undefined;
   /**
-   * Final counters of earlier runs. Those of the shards start at 0 with each run, and may have passed
-   * the earlier ones by the first answer.
+   * Final counters of earlier runs. Those of the shards start at 0 with each run, and may have
+   * passed the earlier ones by the first answer.
    */
   #base: readonly number[] = HISTORY_SERIES.map(() => 0);
 

@@ -134,8 +134,8 @@ export class TubeHistory {
   }
 
   /**
-   * Continues the history of a tube from before a restart. Its counters restarted at 0, even if they
-   * have passed the earlier ones by now.
+   * Continues the history of a tube from before a restart. Its counters restarted at 0, even if
+   * they have passed the earlier ones by now.
    */
   #goOn(kept: Kept, entry: TubeEntry, point: number): void {
     kept.sequence = entry.get(TubeField.Sequence);

@@ -1,5 +1,5 @@
-// Tests of the search for the jobs of a batch: one pass over the server's jobs, bounded, which stops
-// when it has found what exists.
+// Tests of the search for the jobs of a batch: one pass over the server's jobs, bounded, which
+// stops when it has found what exists.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
