@@ -163,7 +163,7 @@ class App {
   }
 
   #renderPage(session: Session): void {
-    const { lostSinceMs } = this.#live;
+    const live = this.#live;
     const view = this.#view;
     const context: PageContext = {
       place: this.#place,
@@ -189,7 +189,7 @@ class App {
       this.#refusal !== ""
         ? refusal(this.#refusal, session)
         : view === undefined
-          ? html`<p class="quiet">…</p>`
+          ? noView(live)
           : view.frame.serves || this.#page.isOfServer === true
             ? this.#page.show(view as never, context)
             : noJobs(view.frame);
@@ -205,9 +205,9 @@ class App {
             )}
           </ul>
         </nav>
-        ${lostSinceMs === 0 ? nothing : lost(lostSinceMs)}
-        <main class=${lostSinceMs === 0 ? "" : "stale"} id="main" tabindex="-1">
-          ${lostSinceMs === 0 && this.#fetched.fault !== "" ? oldList(this.#fetched.fault) : nothing}${page}
+        ${oldView(live)}
+        <main class=${live.isOld && view !== undefined ? "stale" : ""} id="main" tabindex="-1">
+          ${live.lostSinceMs === 0 && this.#fetched.fault !== "" ? oldList(this.#fetched.fault) : nothing}${page}
         </main>
         <p class="hidden" id="said" aria-live="polite">${this.#sayNow()}</p>
       </div>`,
@@ -253,11 +253,12 @@ class App {
   }
 
   #state(): [tone: string, said: string] {
-    const { lostSinceMs, isFrozen } = this.#live;
+    const { lostSinceMs, unsent, isFrozen } = this.#live;
     const frame = this.#frame;
     if (lostSinceMs > 0) return ["bad", "disconnected"];
     if (this.#session === null) return ["warn", "signed out"];
     if (this.#refusal !== "") return ["warn", "not permitted"];
+    if (unsent !== "") return ["bad", "too much to show"];
     if (frame === undefined) return ["warn", "connecting"];
     if (isFrozen) return ["warn", "frozen"];
     return frame.status === "ok" ? ["", "ready"] : ["warn", frame.detail];
@@ -385,6 +386,15 @@ const NEXT_TRY = `The next attempt is within ${RETRY_MS / 1000} s.`;
 const lost = (sinceMs: number): Part => html`<p class="lost" role="alert">
   The server has not answered since ${new Date(sinceMs).toLocaleTimeString("sv")}: the page shows the state at that time. ${NEXT_TRY}
 </p>`;
+
+/** Says why the page shows an old view, or none. */
+function oldView({ lostSinceMs, unsent }: Live): Part {
+  if (lostSinceMs > 0) return lost(lostSinceMs);
+  return unsent === "" ? nothing : html`<p class="lost" role="alert">${unsent}</p>`;
+}
+
+const noView = ({ unsent }: Live): Part =>
+  unsent === "" ? html`<p class="quiet">…</p>` : html`<div class="title"><h1>Too much to show</h1></div>`;
 
 const oldList = (fault: string): Part =>
   html`<p class="notice" role="status">The list on this page can't be refreshed: ${fault} The page keeps trying.</p>`;

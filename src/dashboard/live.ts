@@ -24,7 +24,14 @@ export class Live {
   #cameAtMs = 0;
   /** When the connection to the server was lost, wall-clock ms; 0 while there is one. */
   lostSinceMs = 0;
+  /** Why the server answers, but doesn't send the view; empty if it sends it. */
+  unsent = "";
   isFrozen = false;
+
+  /** Whether the last view is out of date. */
+  get isOld(): boolean {
+    return this.lostSinceMs > 0 || this.unsent !== "";
+  }
 
   /**
    * `onRefused` is called if the user may not see the view (403) or the session has ended (401).
@@ -48,6 +55,7 @@ export class Live {
   look(query: string): void {
     if (query === this.#query) return;
     this.#query = query;
+    this.unsent = "";
     this.#close();
     this.#open();
   }
@@ -84,6 +92,13 @@ export class Live {
       watch();
       this.#came(query, JSON.parse((event as MessageEvent<string>).data));
     });
+    source.addEventListener("unsent", (event) => {
+      if (this.#source !== source) return;
+      watch();
+      this.lostSinceMs = 0;
+      this.unsent = (JSON.parse((event as MessageEvent<string>).data) as { detail: string }).detail;
+      this.#onLink();
+    });
     source.addEventListener("error", () => {
       if (this.#source !== source) return;
       if (source.readyState !== EventSource.CLOSED) return lose();
@@ -104,6 +119,7 @@ export class Live {
     if (query !== this.#query) return;
     this.#cameAtMs = Date.now();
     this.lostSinceMs = 0;
+    this.unsent = "";
     // While frozen, a new page still shows its first view.
     if (this.isFrozen && this.#seen === query) this.#onLink();
     else this.#onView(view);
@@ -111,6 +127,7 @@ export class Live {
   }
 
   #lost(): void {
+    this.unsent = "";
     if (this.lostSinceMs === 0) this.lostSinceMs = this.#cameAtMs || Date.now();
     this.#onLink();
   }

@@ -253,6 +253,8 @@ export interface Where {
   /** The batches that the job belongs to and waits for. */
   readonly batch?: string;
   readonly waitsFor?: string;
+  /** The batch that the job either belongs to or waits for. */
+  readonly ofBatch?: string;
 }
 
 export type StateName = JobFacts["state"];

@@ -140,7 +140,7 @@ describe("dashboard, pages of flows", { skip: missing(CHROMIUM_NEED) ?? false },
     await button("Clear…").click();
     await dialog().getByText(`Delete 2 jobs of rows of the batch import-7?`).waitFor();
     await inDialog("Cancel").click();
-    await button("Of any batch").click();
+    await button("Remove this filter").click();
     await page.getByRole("link", { name: buried }).click();
     await page.getByText("member of").waitFor();
     await page.getByRole("link", { name: "import-7" }).click();

@@ -178,7 +178,7 @@ describe("dashboard, hostile", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     const page = await enter(tokens.operator.secret, `#/tubes?match=${"a".repeat(50)}*&sort=name`);
     await page.getByRole("link", { name: tubes[0]!, exact: true }).waitFor();
     for (const width of [375, 768]) {
-      await page.setViewportSize({ width, height: 12_000 });
+      await page.setViewportSize({ width, height: 16_000 });
       await assertAccessible(page, `long names, ${width} px`);
     }
     await page.context().close();

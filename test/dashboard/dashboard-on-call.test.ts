@@ -181,7 +181,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(await attempts.inputValue(), "4");
     assert.ok(await inDialog("Set for 2 tubes").isDisabled());
     await attempts.fill("7");
-    await dialog().getByLabel("rate", { exact: true }).fill("100/60");
+    await dialog().getByLabel("rate, jobs/seconds").fill("100/60");
     await dialog().getByText("attempts at most: 4 → 7").waitFor();
     await dialog().getByText("rate: none → 100 in 60 s").waitFor();
     await assertAccessible(actions.page, "settings");

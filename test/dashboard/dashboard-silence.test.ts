@@ -78,6 +78,35 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await page.close();
   });
 
+  it("says that a view is too long to be sent, and goes on with the next one that isn't", async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    page.on("pageerror", (error) => wrongs.push(error.message));
+    // Each view comes as the event that the server sends in its place.
+    await page.addInitScript(() => {
+      const state = { isTooLong: true };
+      Object.assign(globalThis, {
+        state,
+        EventSource: class extends EventSource {
+          override addEventListener(type: string, listener: EventListener): void {
+            super.addEventListener(type, (event) => {
+              if (type !== "view" || !state.isTooLong) return listener(event);
+              const data = JSON.stringify({ detail: "This view is too long." });
+              this.dispatchEvent(new MessageEvent("unsent", { data }));
+            });
+          }
+        },
+      });
+    });
+    await page.goto(`${served.url}/#/tubes`);
+    await page.getByRole("alert").getByText("This view is too long.").waitFor();
+    await page.getByRole("status").getByText("too much to show").waitFor();
+    await assertAccessible(page, "a view that is too long");
+    await page.evaluate("state.isTooLong = false");
+    await page.getByRole("link", { name: "order-a" }).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await page.close();
+  });
+
   it("says that a list, a chart or a setting does not come, and shows it once it does", async () => {
     const page = await openTimed("#/tubes/order-a");
     await page.getByRole("button", { name: "Change…" }).waitFor();

@@ -154,7 +154,7 @@ describe("dashboard", { skip }, () => {
     await page.locator("#states-chart canvas").waitFor();
     await page.locator("#flow-chart canvas").waitFor();
     await page.locator("#states-chart-words", { hasText: /Now \d+ ready, \d+ reserved/ }).waitFor();
-    await page.locator("#flow-chart-words", { hasText: /On average [\d.]+ in \/s/ }).waitFor();
+    await page.locator("#flow-chart-words", { hasText: /On average [\d.]+\sin\s\/s/ }).waitFor();
     await page.goto(`${living.served.url}/#/?span=1h`);
     await page.locator("#chart-words", { hasText: "The last hour" }).waitFor();
     await page.close();

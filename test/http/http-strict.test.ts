@@ -6,6 +6,9 @@ import { after, before, describe, it } from "node:test";
 import { type HttpAnswer, type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { ManageRequests } from "./manage-requests.ts";
 
+/** The byte string "a" in MessagePack. */
+const MSGPACK_BYTES = Uint8Array.of(0xc4, 1, 0x61);
+
 describe("strict requests over HTTP", () => {
   let server: HttpServer;
   before(async () => {
@@ -60,8 +63,14 @@ describe("strict requests over HTTP", () => {
       ["PUT", "/v1/server/drain"],
     ] as const) {
       const changesBefore = (await get("/v1/audit")).items.length;
-      refused(await server.ask(path, { method, json: { dryRun: true } }), /"\/dryRun" .* has no body/);
-      refused(await server.ask(path, { method, json: "x" }), /has no body/);
+      refused(await server.ask(path, { method, json: { dryRun: true } }), /"\/dryRun" .* takes no body/);
+      for (const json of ["x", 0, ["x"]])
+        refused(await server.ask(path, { method, json }), /^This request takes no body/);
+      const headers = { "content-type": "application/msgpack", "content-length": `${MSGPACK_BYTES.length}` };
+      refused(
+        await server.ask(path, { method, headers, body: MSGPACK_BYTES }),
+        /^This request takes no body/,
+      );
       assert.equal((await get("/v1/audit")).items.length, changesBefore);
     }
     assert.deepEqual((await get("/v1/tubes/whole")).jobs.delayed, 1);

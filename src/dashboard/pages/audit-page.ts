@@ -46,7 +46,7 @@ function taskTable(tasks: readonly TaskRow[], context: PageContext): Part {
       <thead>
         <tr>
           <th scope="col">does</th><th scope="col" class="left">tube</th><th scope="col" class="left">state</th>
-          <th scope="col">jobs</th><th scope="col" class="optional">began</th><th scope="col"><span class="hidden">Stop it</span></th>
+          <th scope="col">jobs</th><th scope="col">began</th><th scope="col"><span class="hidden">Stop it</span></th>
         </tr>
       </thead>
       <tbody>${tasks.map((task) => taskRow(task, context))}</tbody>
@@ -67,7 +67,7 @@ function taskRow(
       ${state === "running" ? meter(progress) : nothing} ${fault ?? nothing}
     </td>
     <td data-label="jobs">${exact(affected)}</td>
-    <td class="optional">${agoSince(startedAt)} ago</td>
+    <td data-label="began">${agoSince(startedAt)} ago</td>
     <td>
       ${
         state === "running"

@@ -8,13 +8,17 @@ import { deathOf, reasonOf } from "../parts/failures.ts";
 import { duration, exact, jobs as jobsInWords } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, folded, type Part, STATES, tile, tubeLink } from "../parts/parts.ts";
+import { get } from "../parts/request.ts";
 import type { BatchRow, FrameView, JobRow, Refused } from "../parts/view-types.ts";
 import { progress, stateOf } from "./batch-parts.ts";
 
 const REFRESH_MS = 10_000;
+/** Additional wait for each job that the last search examined: 50 s for a million. */
+const REST_MS_PER_JOB = 0.05;
 const ROWS_MAX = 20;
 
-const found = new Asked<BatchJobs>(REFRESH_MS);
+const restMsOf = ({ examined }: BatchJobs): number => examined * REST_MS_PER_JOB;
+const found = new Asked<BatchJobs>(REFRESH_MS, restMsOf);
 
 export function showBatch(_view: FrameView, context: PageContext): Part {
   const { name } = context.place;
@@ -31,7 +35,7 @@ export function showBatch(_view: FrameView, context: PageContext): Part {
   if (fetched?.name !== name)
     return html`<div class="title"><h1>${name}</h1></div><section class="card"><p class="quiet">…</p></section>`;
   const [tone, sign, words] = stateOf(fetched);
-  const jobs = found.last(`${fetched.number}`, () => jobsOfBatch(fetched), context.redraw);
+  const jobs = found.last(`${fetched.number}`, () => jobsOfBatch(fetched, get), context.redraw);
   return html`
     <div class="title">
       <h1>${name}</h1>
@@ -84,10 +88,12 @@ const pending = (batch: BatchRow): Part =>
 
 const isDead = ({ death }: JobRow): boolean => death !== null;
 
-function jobCards(batch: BatchRow, { members, waiting, isWhole }: BatchJobs): Part {
+function jobCards(batch: BatchRow, jobs: BatchJobs): Part {
+  const { members, waiting, isWhole } = jobs;
   const troubled = members.filter((job) => isDead(job) || job.state === "buried");
   return html`${batch.open + batch.failed > 0 ? troubledCard(troubled, isWhole ? batch.failed : 0) : nothing}
     ${members.length === 0 ? nothing : tubesCard(batch, members)} ${batch.waiting > 0 ? waitingCard(batch, waiting) : nothing}
+    ${restMsOf(jobs) < REFRESH_MS ? nothing : html`<p class="quiet">The server had to examine ${exact(jobs.examined)} jobs to find these, so this list is renewed only every ${duration(Math.round((REFRESH_MS + restMsOf(jobs)) / 1000))}. The numbers above are always new.</p>`}
     ${isWhole ? nothing : html`<p class="quiet">It has too many jobs to show all of them here; the numbers above count all.</p>`}`;
 }
 
@@ -136,7 +142,7 @@ const jobTable = (
       (job) => html`<tr>
         <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
         <td class="left rest-line" data-label="in"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
-        <td class="left rest-line pieces">${cell(job)}</td>
+        <td class="left rest-line pieces" data-label=${label === "why" ? nothing : label}>${cell(job)}</td>
         <td data-label="put">${ago(job.age)} ago</td>
       </tr>`,
     )}</tbody>

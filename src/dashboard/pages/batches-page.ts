@@ -58,7 +58,7 @@ function table(rows: readonly BatchRow[], context: PageContext): Part {
         <tr>
           <th scope="col">name</th><th scope="col" class="left">state</th><th scope="col" class="spare">members</th>
           <th scope="col" class="left">progress</th><th scope="col" title="Jobs that wait for the batch">waiting</th>
-          ${tableHead("opened", "opened", true, sorting)}
+          ${tableHead("opened", "opened", "optional", sorting)}
           ${mayManage ? html`<th scope="col"><span class="hidden">Cancel it</span></th>` : nothing}
         </tr>
       </thead>

@@ -49,7 +49,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
             @input=${({ target }: Event) => context.goSoon(() => ({ tube: (target as HTMLInputElement).value.trim() }))}
           >
         </label>
-        <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}, ${exact(page.matched)} here</span>
+        <span class="quiet">${exact(page.total)} ${state === "closed" ? "closed lately" : "open"}${page.matched === page.total ? nothing : `, ${exact(page.matched)} of them match`}</span>
         ${heldSeconds === 0 ? nothing : html`<span class="quiet">the list is ${heldSeconds} s old</span>`}
       </div>
       ${viewState === "closed" ? closedList(shown) : list(shown, context)}

@@ -5,7 +5,7 @@ import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
 import type { Chart, Page, PageContext, Place } from "../parts/page-context.ts";
 import {
   ago,
-  COLUMNS,
+  BUSIEST_COLUMNS,
   chartPlace,
   empty,
   findLink,
@@ -15,6 +15,7 @@ import {
   logFacts,
   noLog,
   type Part,
+  SHORT_COLUMNS,
   scaleButton,
   stateTiles,
   threadTable,
@@ -24,10 +25,6 @@ import {
   tubeTable,
 } from "../parts/parts.ts";
 import type { JobRow, OverviewView, TubeRow, TubesView } from "../parts/view-types.ts";
-
-const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
-  ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
-);
 
 // --- Overview ---
 
@@ -102,7 +99,7 @@ const overview: Page = {
                 "No puts or reserves in the last seconds.",
                 hasNoJob(view) ? firstJob(view.frame.listener) : nothing,
               )
-            : shortTable("Tubes with the most puts and reserves", view.busiest)
+            : shortTable("Tubes with the most puts and reserves", view.busiest, BUSIEST_COLUMNS)
         }
       </section>
       <section class="card" aria-labelledby="log-short">
@@ -117,8 +114,8 @@ const overview: Page = {
   `,
 };
 
-const shortTable = (caption: string, tubes: readonly TubeRow[]): Part =>
-  tubeTable(inHeldOrder(caption, "", tubes).rows, caption, SHORT_COLUMNS);
+const shortTable = (caption: string, tubes: readonly TubeRow[], columns = SHORT_COLUMNS): Part =>
+  tubeTable(inHeldOrder(caption, "", tubes).rows, caption, columns);
 
 const SPANS: Readonly<
   Record<string, { readonly label: string; readonly seconds: number; readonly span: string }>

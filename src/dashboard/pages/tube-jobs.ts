@@ -80,16 +80,19 @@ function moreFilters(context: PageContext, state: string): Part {
       <input type="checkbox" .checked=${context.place.query.has("dead")}
         @change=${({ target }: Event) => context.go({ dead: (target as HTMLInputElement).checked ? "true" : "", cursor: "" })}>dead only
     </label>
-    ${batchFilter(context)} ${columnChoice("jobs", JOB_COLUMNS, context.redraw)}
-  </div>`;
+    ${columnChoice("jobs", JOB_COLUMNS, context.redraw)}
+  </div>
+  ${batchFilter(context)}`;
 }
 
 /** Set by links from the page of a batch. */
 function batchFilter({ place, go }: PageContext): Part {
   const name = place.query.get("batch");
   if (name === null) return nothing;
-  return html`<span>of the batch <a href=${batchLink(name)}>${name}</a></span>
-    <button class="button" type="button" @click=${() => go({ batch: "", cursor: "" })}>Of any batch</button>`;
+  return html`<div class="bar">
+    <span>Only jobs of the batch <a href=${batchLink(name)}>${name}</a></span>
+    <button class="button" type="button" @click=${() => go({ batch: "", cursor: "" })}>Remove this filter</button>
+  </div>`;
 }
 
 const WHY_NONE: Readonly<Record<string, string>> = {

@@ -23,7 +23,7 @@ const number = (key: string, name: string, of: (tube: TubeRow) => number, write 
   name,
   isUsual: false,
   label: name,
-  optional: true,
+  hides: "optional",
   cell: (tube) => write(of(tube)),
   isZero: (tube) => of(tube) === 0,
 });
@@ -33,7 +33,7 @@ const timeColumn = (key: string, name: string, of: (times: TubeTimes) => number 
   name,
   isUsual: false,
   label: name,
-  optional: true,
+  hides: "optional",
   cell: ({ times }) =>
     times === null
       ? html`<span title="not measured: the server measures at most 100 tubes">–</span>`
@@ -49,7 +49,7 @@ const ALL_COLUMNS: readonly Column[] = [
     name: "oldest buried",
     isUsual: false,
     label: "oldest buried",
-    optional: true,
+    hides: "optional",
     cell: ({ oldestBuried }) => ago(oldestBuried),
     isZero: ({ oldestBuried }) => oldestBuried === null,
   },

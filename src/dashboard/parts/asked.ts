@@ -19,10 +19,13 @@ interface Known<T> {
 
 export class Asked<T> {
   readonly #ageMsMax: number;
+  readonly #restMsOf: (answer: T) => number;
   #known: Known<T> | undefined;
 
-  constructor(ageMsMax: number) {
+  /** An answer may grow older by `restMsOf`, if it was costly. */
+  constructor(ageMsMax: number, restMsOf: (answer: T) => number = () => 0) {
     this.#ageMsMax = ageMsMax;
+    this.#restMsOf = restMsOf;
     window.addEventListener(CHANGED, () => this.outdate());
   }
 
@@ -34,7 +37,9 @@ export class Asked<T> {
     }
     const known = this.#known;
     known.redraw = redraw;
-    if (!known.isAsked && performance.now() - known.atMs > this.#ageMsMax) void this.#renew(known, ask);
+    const restMs = known.answer === undefined ? 0 : this.#restMsOf(known.answer);
+    if (!known.isAsked && performance.now() - known.atMs > this.#ageMsMax + restMs)
+      void this.#renew(known, ask);
     return known.answer;
   }
 

@@ -1,54 +1,80 @@
 // The existing jobs of a batch: its members, and the jobs that wait for it.
 
-import { send } from "./request.ts";
 import type { BatchRow, JobRow, JobsPage } from "./view-types.ts";
 
-/** Maximum of fetched jobs of each kind, and of pages, which examine 200,000 jobs each. */
+/** Maximum of fetched jobs of each kind. */
 const JOBS_MAX = 1000;
-const PAGES_MAX = 5;
+/** A search ends after it has examined this many jobs, or after so many pages of a busy server. */
+const EXAMINED_MAX = 1_000_000;
+const PAGES_MAX = 20;
 
 export interface BatchJobs {
   readonly members: readonly JobRow[];
   readonly waiting: readonly JobRow[];
   /** Whether these are all of them. */
   readonly isWhole: boolean;
+  /** Jobs that the server examined to find them. */
+  readonly examined: number;
 }
 
 /** The name goes into the query, because a path can't contain all names. */
 export const batchPath = (name: string, what = ""): string =>
   `v1/batches/-${what}?${new URLSearchParams({ name })}`;
 
-export async function jobsOfBatch(batch: BatchRow): Promise<BatchJobs> {
-  const { open, failed, waiting } = batch;
-  const members = await found(batch, "batch", open + failed);
-  const callbacks = await found(batch, "waitsFor", waiting);
-  return {
-    members: members.jobs,
-    waiting: callbacks.jobs,
-    isWhole: members.isWhole && callbacks.isWhole,
-  };
+/** Returns the filter of the next request; undefined if nothing is lacking. */
+function filterOf(
+  lacksMembers: boolean,
+  lacksWaiting: boolean,
+): "ofBatch" | "batch" | "waitsFor" | undefined {
+  // Members beyond the maximum would hide the jobs that wait.
+  if (lacksMembers) return lacksWaiting ? "ofBatch" : "batch";
+  return lacksWaiting ? "waitsFor" : undefined;
 }
 
-/** At most `count` jobs exist, so the search can stop after that many. */
-async function found(
-  { name, number }: BatchRow,
-  key: "batch" | "waitsFor",
-  count: number,
-): Promise<{ jobs: JobRow[]; isWhole: boolean }> {
-  const jobs: JobRow[] = [];
-  let cursor: string | null = "";
-  for (let page = 0; page < PAGES_MAX && jobs.length < Math.min(count, JOBS_MAX) && cursor !== null; page++) {
-    // The number of a batch is an id; the ids of its jobs are higher.
-    const asked = new URLSearchParams({
-      [key]: name,
-      idFrom: `${number}`,
-      limit: `${JOBS_MAX}`,
-      bodyMax: "0",
-    });
-    if (cursor !== "") asked.set("cursor", cursor);
-    const answer = (await send("GET", `v1/jobs?${asked}`)) as JobsPage;
-    jobs.push(...answer.items);
+/**
+ * Finds both kinds in one pass over the server's jobs, because there may be millions of others.
+ * `get` fetches a path.
+ */
+export async function jobsOfBatch(
+  { name, number, open, failed, waiting: awaiting }: BatchRow,
+  get: (path: string) => Promise<unknown>,
+): Promise<BatchJobs> {
+  const members: JobRow[] = [];
+  const waiting: JobRow[] = [];
+  let [examined, cursor, lastFilter] = [0, "" as string | null, ""];
+  for (let page = 0; page < PAGES_MAX && examined < EXAMINED_MAX && cursor !== null; page++) {
+    // No more can exist, so the search may stop after that many.
+    const filter = filterOf(
+      members.length < Math.min(open + failed, JOBS_MAX),
+      waiting.length < Math.min(awaiting, JOBS_MAX),
+    );
+    if (filter === undefined) break;
+    const answer = await pageOf({ name, number }, filter, cursor, get);
+    // A member may wait for another batch, but not for its own.
+    for (const job of answer.items) (job.batch === name ? members : waiting).push(job);
+    examined += answer.examined;
     cursor = answer.cursor;
+    lastFilter = filter;
   }
-  return { jobs, isWhole: cursor === null || jobs.length >= count };
+  const hasEnded = (without: string): boolean => cursor === null && lastFilter !== without;
+  const hasMembers = members.length >= open + failed || hasEnded("waitsFor");
+  const hasWaiting = waiting.length >= awaiting || hasEnded("batch");
+  return { members, waiting, isWhole: hasMembers && hasWaiting, examined };
+}
+
+async function pageOf(
+  { name, number }: Pick<BatchRow, "name" | "number">,
+  filter: string,
+  cursor: string,
+  get: (path: string) => Promise<unknown>,
+): Promise<JobsPage> {
+  const asked = new URLSearchParams({
+    [filter]: name,
+    // The number of a batch is an id; the ids of its jobs are higher.
+    idFrom: `${number}`,
+    limit: `${JOBS_MAX}`,
+    bodyMax: "0",
+  });
+  if (cursor !== "") asked.set("cursor", cursor);
+  return (await get(`v1/jobs?${asked}`)) as JobsPage;
 }

@@ -145,7 +145,9 @@ function inWords([times, ...values]: Data, chart: Chart): string {
     return writeOf(chart, line)(line.isRate ? mean(points) : points.at(-1)!);
   });
   if (chart.inWords !== undefined) return `${span}. ${chart.inWords(said)}`;
-  const list = lines.map(({ label }, index) => `${said[index] ?? "no"} ${label}`).join(", ");
+  // The unit stays with what it counts: "puts /s".
+  const unbroken = (label: string): string => label.replaceAll(" ", "\u00a0");
+  const list = lines.map(({ label }, index) => `${said[index] ?? "no"} ${unbroken(label)}`).join(", ");
   return `${span}. ${lines[0]!.isRate ? "On average" : "Now"} ${list}.${scale}`;
 }
 
@@ -257,8 +259,7 @@ class LinePlot {
         markers: { width: 0, fill: (_plot, index) => pieceOf(colours[index - 1]!, lines[index - 1]!.dash) },
       },
       axes: [
-        // As far apart as the labels are wide, plus a margin.
-        { ...axis, size: 30, space: 76, values: clock },
+        { ...axis, size: 30, space: labelSpace, incrs: [...STEPS], values: clock },
         {
           ...axis,
           size: 56,
@@ -301,6 +302,20 @@ function pointsAlone({ data }: uPlot, line: number): number[] {
     (values[at] ?? null) !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null;
   return Array.from(values, (_value, at) => at).filter(isAlone);
 }
+
+/** Possible distances of two labels on the axis of time, in seconds. */
+const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600, 43_200];
+
+/**
+ * Returns how far apart labels must be: as far as they are wide, plus a margin. They have no
+ * seconds if half a minute would be too narrow for such a label.
+ */
+function labelSpace(_plot: uPlot, _axis: number, min: number, max: number, width: number): number {
+  return (30 * width) / (max - min) < SPACE_OF_SECONDS ? SPACE_OF_MINUTES : SPACE_OF_SECONDS;
+}
+
+const SPACE_OF_SECONDS = 76;
+const SPACE_OF_MINUTES = 50;
 
 /** Formats 14:05, or 14:05:30 if the labels are less than a minute apart. */
 function clock(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {

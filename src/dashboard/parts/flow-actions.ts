@@ -5,7 +5,7 @@ import { type BatchJobs, batchPath, jobsOfBatch } from "./batch-jobs.ts";
 import { ask, tryAgain } from "./dialog.ts";
 import { exact, jobs } from "./format.ts";
 import { type Part, tubeLink } from "./parts.ts";
-import { send } from "./request.ts";
+import { get, send } from "./request.ts";
 import type { BatchRow } from "./view-types.ts";
 
 /** Sends a change; the name goes into the query, because a path can't contain all names. */
@@ -40,7 +40,7 @@ export function resumeSchedule(name: string): void {
 export function runSchedule(name: string, tube: string): void {
   ask({
     title: html`Run the schedule <bdi>${name}</bdi> now`,
-    content: () => html`<p>It puts one job into ${tube} at once. Its next run stays.</p>`,
+    content: () => html`<p>It puts one job into ${tube} at once. This doesn't change its next run.</p>`,
     verb: () => "Run now",
     act: async () => {
       const { id } = (await change("schedules", name, "run")) as { id: number };
@@ -71,8 +71,8 @@ function askBatch(name: string, { verb, says, ...asking }: BatchAsking): void {
   const count = async (): Promise<void> => {
     fault = "";
     try {
-      const batch = (await send("GET", batchPath(name))) as BatchRow;
-      known = { batch, jobs: await jobsOfBatch(batch) };
+      const batch = (await get(batchPath(name))) as BatchRow;
+      known = { batch, jobs: await jobsOfBatch(batch, get) };
     } catch (error) {
       fault = (error as Error).message;
     }

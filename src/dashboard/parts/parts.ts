@@ -65,8 +65,8 @@ export interface Column {
   readonly label: string | Part;
   /** Short form of the label for narrow screens. */
   readonly sign?: string;
-  /** Hidden on narrow screens. */
-  readonly optional?: true;
+  /** Hidden on all narrow screens, or only on those of phones. */
+  readonly hides?: "optional" | "tablet";
   readonly cell: (tube: TubeRow) => string | Part;
   readonly isZero?: (tube: TubeRow) => boolean;
   readonly tone?: (tube: TubeRow) => string;
@@ -103,7 +103,7 @@ export const COLUMNS: readonly Column[] = [
     name: "puts per second",
     isUsual: true,
     label: "in /s",
-    optional: true,
+    hides: "optional",
     cell: ({ rates }) => rate(rates["puts"] ?? 0),
     isZero: ({ rates }) => (rates["puts"] ?? 0) === 0,
   },
@@ -112,7 +112,7 @@ export const COLUMNS: readonly Column[] = [
     name: "deletes per second",
     isUsual: true,
     label: "out /s",
-    optional: true,
+    hides: "optional",
     cell: ({ rates }) => rate(rates["deletes"] ?? 0),
     isZero: ({ rates }) => (rates["deletes"] ?? 0) === 0,
   },
@@ -121,7 +121,7 @@ export const COLUMNS: readonly Column[] = [
     name: "watching",
     isUsual: true,
     label: "watching",
-    optional: true,
+    hides: "tablet",
     cell: (tube) =>
       lacksWorkers(tube)
         ? html`<span title="Jobs are ready, but no worker watches">▲ 0</span>`
@@ -134,11 +134,21 @@ export const COLUMNS: readonly Column[] = [
     name: "pause",
     isUsual: true,
     label: "pause",
-    optional: true,
+    hides: "optional",
     cell: ({ pause }) => (pause === null ? "–" : duration(pause.timeLeft)),
     isZero: ({ pause }) => pause === null,
   },
 ];
+
+/** Those of a short list. */
+export const SHORT_COLUMNS = COLUMNS.filter(({ key }) =>
+  ["ready", "oldest", "putsRate", "deletesRate"].includes(key),
+);
+/** Where there is little room, the rates, by which they are sorted, matter more than the age. */
+export const BUSIEST_COLUMNS = SHORT_COLUMNS.map(
+  ({ hides: _either, ...column }): Column =>
+    ["ready", "oldest"].includes(column.key) ? { ...column, hides: "optional" } : column,
+);
 
 export interface Sorting {
   readonly sort: string;
@@ -149,10 +159,9 @@ export interface Sorting {
 export function tableHead(
   key: string,
   label: string | Part,
-  optional: boolean,
+  hides: string,
   sorting: Sorting | undefined,
 ): Part {
-  const hides = optional ? "optional" : "";
   if (sorting === undefined) return html`<th scope="col" class=${hides}>${label}</th>`;
   const { sort, order, onSort } = sorting;
   const direction = sort === key ? (order === "asc" ? "ascending" : "descending") : nothing;
@@ -213,8 +222,8 @@ export function tubeTable(
                   choice,
                 )
           }
-          ${tableHead("name", "tube", false, sorting)}
-          ${columns.map(({ key, label, optional }) => tableHead(key, label, optional === true, sorting))}
+          ${tableHead("name", "tube", "", sorting)}
+          ${columns.map(({ key, label, hides = "" }) => tableHead(key, label, hides, sorting))}
         </tr>
       </thead>
       <tbody>
@@ -225,8 +234,8 @@ export function tubeTable(
             ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
             <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a>${pausedSign(tube)}</th>
             ${columns.map(
-              ({ cell, isZero, tone, optional, sign, label }) =>
-                html`<td data-label=${sign ?? (typeof label === "string" ? label : "")} class="${optional === true ? "optional" : ""} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
+              ({ cell, isZero, tone, hides = "", sign, label }) =>
+                html`<td data-label=${sign ?? (typeof label === "string" ? label : "")} class="${hides} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
                   ${cell(tube)}
                 </td>`,
             )}

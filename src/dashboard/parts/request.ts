@@ -78,6 +78,9 @@ export async function send(
   return content;
 }
 
+/** Returns the content of a path, as `send` does. */
+export const get = (path: string): Promise<unknown> => send("GET", path);
+
 class Refusal extends Error {
   /** Undefined for a proxy's. */
   readonly code: string | undefined;

@@ -22,7 +22,7 @@ export const SETTING_FIELDS: readonly SettingField[] = [
   { name: "maxJobs", label: "jobs at most", kind: "number", hint: "further puts are refused" },
   { name: "maxBytes", label: "bytes at most", kind: "bytes", hint: "further puts are refused" },
   { name: "maxReserved", label: "reserved at most", kind: "number", hint: "at the same time" },
-  { name: "rate", label: "rate", kind: "rate", hint: "jobs/seconds, as 10/1" },
+  { name: "rate", label: "rate", kind: "rate", hint: "such as 10/1" },
   { name: "burst", label: "burst", kind: "number", hint: "jobs at once, after a pause" },
   { name: "groupMaxReserved", label: "reserved in a group", kind: "number", hint: "at the same time" },
   { name: "maxGroups", label: "groups at most", kind: "number", hint: "" },

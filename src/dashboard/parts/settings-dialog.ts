@@ -127,10 +127,10 @@ class SettingsAsking {
     if (kind === "expire")
       return html`<label>${label}
         <select name=${name} @change=${change}>
-          <option value="" ?selected=${value === ""}>${otherwise === "none" ? "as usual" : otherwise}</option>
+          <option value="" ?selected=${value === ""}>${otherwise === "none" ? "(deleted)" : otherwise}</option>
           ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
         </select></label>`;
-    const unit = kind === "seconds" ? ", s" : "";
+    const unit = kind === "seconds" ? ", s" : kind === "rate" ? ", jobs/seconds" : "";
     const isText = kind === "text" || kind === "rate";
     return html`<label title=${hint}>${label}${unit}
       <input name=${name} type=${isText ? "text" : "number"} min="0" step=${kind === "seconds" ? "any" : "1"}

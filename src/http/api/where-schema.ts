@@ -32,6 +32,13 @@ export const whereFields = {
   waitsFor: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "The batch that it waits for." }),
   ),
+  ofBatch: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: TEXT_BYTES_MAX,
+      description: "The batch that it belongs to or waits for.",
+    }),
+  ),
   text: Type.Optional(
     Type.String({ minLength: 1, maxLength: TEXT_BYTES_MAX, description: "Text anywhere in the body." }),
   ),
@@ -49,7 +56,7 @@ export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
 
 const PLAIN = [
   ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom", "dead"],
-  ...["batch", "waitsFor"],
+  ...["batch", "waitsFor", "ofBatch"],
 ] as const as readonly (keyof Static<typeof WhereBody>)[];
 
 /** Converts a filter to the form that shards understand. */

@@ -111,9 +111,10 @@ export class StatsHistory {
   readonly #bySecond = new Points(HOUR_SECONDS, 1);
   readonly #byMinute = new Points(DAY_MINUTES, 60);
   #asking: Promise<ShardTotals> | undefined;
-  /** The last values of an earlier run, until this run has values. */
-  #before: readonly number[] | undefined;
-  /** Final counters of earlier runs: those of the shards start at 0. */
+  /**
+   * Final counters of earlier runs. Those of the shards start at 0 with each run, and may have
+   * passed the earlier ones by the first answer.
+   */
   #base: readonly number[] = HISTORY_SERIES.map(() => 0);
 
   constructor(control: ControlClient, wallMs: () => number) {
@@ -137,8 +138,6 @@ export class StatsHistory {
       ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
       ...[totals.releases, totals.buries, totals.kicks, totals.timeouts],
     ];
-    if (this.#before !== undefined) this.#base = basesOf(this.#before, now);
-    this.#before = undefined;
     const values = now.map((value, series) => value + this.#base[series]!);
     this.#bySecond.take(this.#wallMs(), values);
     this.#byMinute.take(this.#wallMs(), values);
@@ -155,7 +154,10 @@ export class StatsHistory {
     this.#bySecond.restore(bySecond, this.#wallMs());
     this.#byMinute.restore(byMinute, this.#wallMs());
     const last = bySecond.length >= ROW ? bySecond : byMinute;
-    if (last.length >= ROW) this.#before = valuesAt(last, last.length - ROW);
+    if (last.length < ROW) return;
+    this.#base = valuesAt(last, last.length - ROW).map((value, series) =>
+      series < FIRST_COUNTER ? 0 : value,
+    );
   }
 
   /** Returns the growth of a counter over the last `seconds`, at most an hour. */
@@ -189,12 +191,6 @@ export interface SavedTotals {
   readonly bySecond: Float64Array;
   readonly byMinute: Float64Array;
 }
-
-/** Returns the growth of a counter; one that is smaller than before has restarted at 0. */
-const basesOf = (before: readonly number[], now: readonly number[]): number[] =>
-  now.map((value, series) =>
-    series >= FIRST_COUNTER && value < (before[series] ?? 0) ? before[series]! : 0,
-  );
 
 /** Combines values of shards that aren't summed. Any one shard knows all batches. */
 const COMBINED: Partial<Record<string, (a: never, b: never) => unknown>> = {

@@ -133,17 +133,17 @@ export class TubeHistory {
     }
   }
 
-  /** Continues the history of a tube from before a restart. Its counters restarted at 0. */
+  /**
+   * Continues the history of a tube from before a restart. Its counters restarted at 0, even if
+   * they have passed the earlier ones by now.
+   */
   #goOn(kept: Kept, entry: TubeEntry, point: number): void {
     kept.sequence = entry.get(TubeField.Sequence);
     const last = lastOf(kept);
-    kept.base = TUBE_SERIES_NAMES.map((name, series) =>
-      COUNTERS.has(name) && entry.get(TUBE_SERIES[name]) < last[series]! ? last[series]! : 0,
-    );
+    kept.base = TUBE_SERIES_NAMES.map((name, series) => (COUNTERS.has(name) ? last[series]! : 0));
     // Without the tube, nothing was counted, and nothing waited.
-    const gap = TUBE_SERIES_NAMES.map((name, series) => (COUNTERS.has(name) ? last[series]! : 0));
     for (let missed = kept.to; missed < point; missed++)
-      kept.values.set(gap, (missed % POINTS) * TUBE_SERIES_NAMES.length);
+      kept.values.set(kept.base, (missed % POINTS) * TUBE_SERIES_NAMES.length);
   }
 
   /** Returns the histories of the busiest tubes, for saving. */

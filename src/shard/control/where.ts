@@ -51,14 +51,16 @@ export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: 
 }
 
 /**
- * Returns whether a job matches the batches of a filter: the one that it belongs to, and the one
- * that it waits for.
+ * Returns whether a job matches the batches of a filter: the one that it belongs to, the one that
+ * it waits for, and one that may be either.
  */
-function hasBatches(engine: Engine, slot: number, { batch, waitsFor }: Where): boolean {
-  if (batch === undefined && waitsFor === undefined) return true;
+function hasBatches(engine: Engine, slot: number, { batch, waitsFor, ofBatch }: Where): boolean {
+  if (batch === undefined && waitsFor === undefined && ofBatch === undefined) return true;
   const own = batchesOf(engine, slot);
+  const awaited = own.waitsFor?.name;
   return (
     (batch === undefined || own.batch === batch) &&
-    (waitsFor === undefined || own.waitsFor?.name === waitsFor)
+    (waitsFor === undefined || awaited === waitsFor) &&
+    (ofBatch === undefined || own.batch === ofBatch || awaited === ofBatch)
   );
 }

@@ -148,6 +148,8 @@ describe("batches over HTTP", () => {
     assert.deepEqual(await idsAt("/v1/tubes/chosen-rows/jobs?batch=chosen"), [member]);
     assert.deepEqual(await idsAt("/v1/jobs?waitsFor=chosen"), [callback]);
     assert.deepEqual(await idsAt("/v1/jobs?waitsFor=chosen&batch=chosen"), []);
+    assert.deepEqual(await idsAt("/v1/jobs?ofBatch=chosen"), [member, elsewhere, callback].sort());
+    assert.deepEqual(await idsAt("/v1/jobs?ofBatch=chosen&batch=other"), [callback]);
     assert.deepEqual(await idsAt("/v1/jobs?batch=unknown"), []);
     const where = { states: ["ready"], where: { batch: "chosen" } };
     const cleared = await server.ask("/v1/tubes/chosen-rows/clear", { json: where });

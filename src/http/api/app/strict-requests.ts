@@ -40,10 +40,12 @@ function refuseParameters(known: readonly string[]): preHandlerHookHandler {
 /** Clients name the type of a content even where they send none, and some send an empty object. */
 const refuseBody: preHandlerHookHandler = ({ body }, _reply, done) => {
   if (body === undefined || body === null) return done();
+  const isRaw = typeof body !== "object" || Array.isArray(body) || ArrayBuffer.isView(body);
   const [field] = typeof body === "object" ? Object.keys(body) : [""];
   if (field === undefined) return done();
+  // The "fields" of bytes and lists are their indices.
   throw new Problem(
     "bad-request",
-    field === "" ? "This request has no body." : `"/${field}" is not known here: this request has no body.`,
+    isRaw ? "This request takes no body." : `"/${field}" is not known here: this request takes no body.`,
   );
 };

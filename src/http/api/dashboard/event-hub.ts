@@ -2,7 +2,8 @@
 // that watch the same one.
 //
 // It sends nothing to a client that does not read. Each view is complete, so the next one replaces
-// those that the client missed.
+// those that the client missed. Instead of a view above the size limit, it sends an event that says
+// so: a page that waits in silence would look as if the server hung.
 
 import type { Service } from "../../queue/service.ts";
 import { VIEWS, type View } from "./dashboard-views.ts";
@@ -122,8 +123,9 @@ export class EventHub {
 
   #send(topic: Topic, text: string): void {
     for (const { sink, stands } of topic.streams) if (!stands()) sink.end();
-    if (Buffer.byteLength(text) > VIEW_BYTES_MAX) return;
-    topic.last = `event: view\nid: ${++this.#number}\ndata: ${text}\n\n`;
+    const bytes = Buffer.byteLength(text);
+    const [event, data] = bytes > VIEW_BYTES_MAX ? ["unsent", unsentText(bytes)] : ["view", text];
+    topic.last = `event: ${event}\nid: ${++this.#number}\ndata: ${data}\n\n`;
     for (const { sink, stands } of topic.streams)
       if (!sink.writableNeedDrain && stands()) sink.write(topic.last);
     topic.quietSinceMs = this.#service.nowMs();
@@ -144,6 +146,13 @@ export class EventHub {
     }
   }
 }
+
+const kibOf = (bytes: number): number => Math.ceil(bytes / 1024);
+
+const unsentText = (bytes: number): string =>
+  JSON.stringify({
+    detail: `What this page would show now takes ${kibOf(bytes)} KiB; the server sends at most ${kibOf(VIEW_BYTES_MAX)} KiB at a time. If the page has a filter, narrow it down.`,
+  });
 
 /** Throws RangeError if there is no such view. */
 export function viewNamed(name: string): View {

@@ -102,7 +102,7 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
   },
   {
     trouble: "paused",
-    text: () => "paused: it puts no jobs",
+    text: () => "paused, so it puts no jobs",
     others: ["more schedule is paused", "more schedules are paused"],
     todo: "Resume it on its page; runs until then are skipped.",
     state: "paused",

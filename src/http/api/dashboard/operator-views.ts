@@ -43,7 +43,7 @@ const LIST_BYTES_MAX = 40 * 1024;
 function fitting<T>(items: readonly T[]): T[] {
   let bytes = 0;
   return items.filter((item) => {
-    bytes += JSON.stringify(item).length;
+    bytes += Buffer.byteLength(JSON.stringify(item));
     return bytes <= LIST_BYTES_MAX;
   });
 }

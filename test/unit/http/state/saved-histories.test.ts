@@ -100,6 +100,18 @@ describe("histories over a restart", () => {
     assert.deepEqual(third.of("mail", "puts"), [10, 20, 30, 40, 50, 53, 53]);
   });
 
+  it("keep the earlier sum if the counters have already passed it", async () => {
+    const place = folder();
+    const before = await firstRun(place);
+    await before.saved.save();
+    const run = new Run(place, before.atMs);
+    run.saved.restore();
+    run.puts = 900;
+    await run.step([tube("mail", 900, 4, 80)]);
+    assert.deepEqual(run.of("mail", "puts"), [10, 20, 30, 40, 50, 130]);
+    assert.equal(run.totals.grown(600, "puts"), 1300);
+  });
+
   it("wait five minutes for a tube whose clients connect again later, and then forget it", async () => {
     const place = folder();
     const before = await firstRun(place);

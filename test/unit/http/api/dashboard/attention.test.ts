@@ -176,8 +176,8 @@ it("schedules need attention if they are late, missed their last runs, or are pa
     "schedule once: its last run was missed",
     "schedule often: its last 1,200 runs were missed",
     "schedule third: its last 2 runs were missed",
-    "schedule p1: paused: it puts no jobs",
-    "schedule p2: paused: it puts no jobs",
+    "schedule p1: paused, so it puts no jobs",
+    "schedule p2: paused, so it puts no jobs",
     "server: 3 more schedules are paused",
   ]);
 });

@@ -77,7 +77,7 @@ describe("EventHub", () => {
     assert.equal(stops.frames.at(-1), reads.frames.at(-1));
   });
 
-  it("sends no view above the limit, which is in bytes", async (t) => {
+  it("says that it sends no view above the limit, which is in bytes", async (t) => {
     const { hub, second } = hubOf(t);
     const reader = new Reader();
     hub.open("a", "log", {}, reader);
@@ -85,10 +85,14 @@ describe("EventHub", () => {
     const before = reader.frames.length;
     hub.text = "ä".repeat(VIEW_BYTES_MAX / 2);
     await second();
-    assert.equal(reader.frames.length, before);
+    assert.equal(reader.frames.length, before + 1);
+    assert.match(reader.frames.at(-1)!, /^event: unsent\n.*\ndata: .* takes 65 KiB.*at most 64 KiB/);
+    const late = new Reader();
+    hub.open("b", "log", {}, late);
+    assert.deepEqual(late.frames, [reader.frames.at(-1)], "a new stream hears it at once");
     hub.text = "ä".repeat(VIEW_BYTES_MAX / 2 - 50);
     await second();
-    assert.equal(reader.frames.length, before + 1);
+    assert.match(reader.frames.at(-1)!, /^event: view\n/);
   });
 
   it("closes streams whose token is gone", async (t) => {
