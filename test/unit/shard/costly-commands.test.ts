@@ -126,6 +126,37 @@ describe("a shard whose turns are long", () => {
     assert.equal(turns.core.engine.totalJobs, 1);
   });
 
+  it("executes a command behind a deep pipeline after one costly command of it", () => {
+    const turns = new Turns(1, LONG_WORK);
+    for (const slot of [0, 1]) turns.say(0, RequestOp.Attach, { slot });
+    for (let rest = 0; rest < 8; rest++) turns.turn();
+    const work = turns.noteWork();
+    for (let line = 0; line < 256; line++) turns.say(0, RequestOp.Recheck, { slot: 0 });
+    turns.say(0, Op.Put, { slot: 1, id: 1, ttrSeconds: 10 });
+    for (let turn = 0; turn < 20 && turns.core.engine.totalJobs === 0; turn++) turns.turn();
+    assert.equal(turns.core.engine.totalJobs, 1);
+    // The first one of the pipeline, and the put. Its reply leaves before the next one.
+    assert.equal(work.length, 2, `${work}`);
+    for (let rest = 0; rest < 300; rest++) turns.turn();
+    assert.equal(turns.core.hasWork, false);
+  });
+
+  it("executes costly commands of a pipeline although other commands always arrive", () => {
+    const turns = new Turns(1, LONG_WORK, () => turns.nowMs);
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    turns.turn();
+    const work = turns.noteWork();
+    for (let turn = 0; turn < 40; turn++) {
+      turns.say(0, RequestOp.Recheck, { slot: 0 });
+      turns.nowMs += 0.25;
+      turns.turn();
+    }
+    assert.ok(work.length >= 9 && work.length <= 12, `${work.length} in 10 ms`);
+    const before = work.length;
+    turns.turn();
+    assert.equal(work.length, before + 1, "a turn without other commands is theirs");
+  });
+
   it("charges inspect-schedule for the search for ticks, a turn for each long one", () => {
     let clockMs = 1000;
     const turns = new Turns(1, 0, () => clockMs);
