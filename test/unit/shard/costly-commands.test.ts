@@ -199,6 +199,20 @@ describe("a shard whose turns are long", () => {
     assert.ok(work.length === 1 && work[0]! > 500, `${work}`);
   });
 
+  it("lists very many schedules over several turns", () => {
+    const turns = new Turns(1, 0, () => turns.nowMs);
+    const { core } = turns;
+    const { schedules } = core.engine;
+    for (let id = 1; id <= 9000; id++) schedules.restore(new Schedule(id, scheduleFacts(`s${10_000 - id}`)));
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    for (let rest = 0; rest < 100; rest++) turns.turn();
+    turns.say(0, Op.ListSchedules, { slot: 0 });
+    let count = 0;
+    for (; count === 0 || core.slicedCommands.size > 0; count++) turns.turn();
+    // A thousand are looked at in a turn.
+    assert.ok(count >= 9 && count < 20, `${count} turns`);
+  });
+
   it("lets a connection move with a wait and its end in the queue", () => {
     const turns = new Turns(2, COSTLY_WORK);
     const { core } = turns;
