@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules/schedule.ts";
 import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
@@ -197,6 +199,33 @@ describe("a shard whose turns are long", () => {
     turns.say(0, Op.ListSchedules, { slot: 0 });
     turns.turn();
     assert.ok(work.length === 1 && work[0]! > 500, `${work}`);
+  });
+
+  it("brings very many ready tubes into order over several turns, and then reserves", () => {
+    const turns = new Turns(1, 0, () => turns.nowMs);
+    const { core } = turns;
+    const { engine } = core;
+    for (const slot of [0, 1]) turns.say(0, RequestOp.Attach, { slot });
+    turns.turn();
+    for (let id = 1; id <= 9000; id++) {
+      const job = { id, pri: 5, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 1000 };
+      for (const index of [0, 1]) engine.watch(engine.session(index), `q${id}`);
+      engine.put(engine.session(0), job, EMPTY_BODY, 1000, `q${id}`);
+    }
+    for (const slot of [0, 1]) turns.say(0, Op.Reserve, { slot });
+    turns.turn();
+    assert.equal(core.slicedCommands.size, 2);
+    // A client that leaves meanwhile gets no job.
+    turns.say(0, RequestOp.Close, { slot: 1 });
+    let count = 1;
+    for (; core.slicedCommands.size > 0; count++) turns.turn();
+    assert.ok(count >= 9 && count < 40, `${count} turns`);
+    assert.equal(engine.jobCounts[JobState.Reserved], 1);
+    assert.equal(engine.session(1).watches.size, 0);
+    // Its tubes are in order now.
+    turns.say(0, Op.Reserve, { slot: 0 });
+    turns.turn();
+    assert.equal(engine.jobCounts[JobState.Reserved], 2);
   });
 
   it("lists very many schedules over several turns", () => {
