@@ -14,6 +14,12 @@ import { TubeTurns } from "./waiting/tube-turns.ts";
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;
 
+/**
+ * With this many times the tubes that a session keeps in an order, it is prepared in steps. To look
+ * at 2048 tubes takes a millisecond.
+ */
+const AT_ONCE = 32;
+
 /** Cost of comparing the turn of a tube, in looks at tubes. */
 export const TURN_LOOKS = 4;
 
@@ -128,6 +134,29 @@ export class Reservations extends Timers {
     this.looks += order.looks;
     order.looks = 0;
     return tube;
+  }
+
+  /** Returns whether the session's next reserve would look at very many tubes. */
+  needsOrder(session: Session): boolean {
+    const tubes = Math.min(session.watches.size, this.queues.readyTubes.length);
+    return (
+      tubes > AT_ONCE * this.orderedTubesMin &&
+      this.isOrdered(session) &&
+      session.order?.isStale(tubes) !== false
+    );
+  }
+
+  /** Prepares for that reserve, with up to `tubesMax` tubes. Returns whether that was all. */
+  prepareOrder(session: Session, tubesMax: number, nowMs: number): boolean {
+    assert(tubesMax > 0, "a step looks at a tube");
+    this.runDue(nowMs);
+    if (!this.needsOrder(session)) return true;
+    session.turns?.beginChoice(nowMs);
+    const order = (session.order ??= this.#newOrder(session));
+    const isComplete = order.build(session.watches, this.queues.readyTubes, tubesMax);
+    this.looks += order.looks;
+    order.looks = 0;
+    return isComplete;
   }
 
   #newOrder({ turns }: Session): ReadyOrder {

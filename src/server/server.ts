@@ -25,6 +25,7 @@ import { FrozenPorts } from "./group/frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
 import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
 import { memoryGiver } from "./lifecycle/idle-memory.ts";
+import { loadTimeZonesSoon } from "./lifecycle/load-time-zones.ts";
 import { MemoryWatch } from "./lifecycle/memory-watch.ts";
 import { switchUser } from "./lifecycle/switch-user.ts";
 import { notifySystemd } from "./lifecycle/systemd-notify.ts";
@@ -197,6 +198,7 @@ class Server {
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     giveMemoryWhenIdle();
+    loadTimeZonesSoon();
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
   }

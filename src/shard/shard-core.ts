@@ -50,6 +50,8 @@ export class ShardCore extends ShardClients {
   /** Whether the turn was so expensive that replies should leave before the next command. */
   #isLong = false;
   #turnBeganAtMs = 0;
+  /** When connections that are set aside had their last turn. */
+  #asideAtMs = Number.NEGATIVE_INFINITY;
   /** The acceptor whose ring is read first in this turn. */
   #firstAcceptor = 0;
   /** Whether the last turn put off sliced work because it had commands to execute. */
@@ -72,7 +74,7 @@ export class ShardCore extends ShardClients {
     const taken = this.#takeFromAll();
     if (this.replies.longReady > 0) this.#continueLong();
     if (this.#resuming.length > 0) this.#runResumed();
-    if (this.aside.size > 0) this.#runAside();
+    if (this.aside.size > 0 && (taken === 0 || this.nowMs - this.#asideAtMs >= TURN_MS)) this.#runAside();
     if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
@@ -110,14 +112,20 @@ export class ShardCore extends ShardClients {
     if (this.engine.queues.untidy.size > 0) this.engine.tidy();
   }
 
-  /** Gives connections with expensive commands their turns, until the shard's turn is long. */
+  /**
+   * Gives connections with expensive commands their turns, until the shard's turn is long. While
+   * commands arrive, that happens once in a while: those behind a pipeline in the ring would wait
+   * for an expensive command with each batch of it, and replies would leave after one.
+   */
   #runAside(): void {
     while (!this.#isLong && this.#recordsOpen()) {
       const session = this.aside.next();
-      if (session === undefined) return;
+      if (session === undefined) break;
       this.resume(session);
       this.#runResumed();
     }
+    this.readClock();
+    this.#asideAtMs = this.nowMs;
   }
 
   /** Charges a command that may have been expensive to its connection. */

@@ -147,7 +147,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a dead job lives again where dead ones go": 5,
   "a tube that has room for a byte takes any body": 3,
   "a list of all jobs ends where all of its shards have rested": 6,
-  "a job on its way to another shard is not listed": 393,
+  "a job on its way to another shard is not listed": 328,
   "the number synced is published too early": 8,
   "a shard counts on the log to ring for replies whose records were written before": 153,
   "a shard shows the log its records before it publishes their replies": 6,

@@ -23,7 +23,7 @@ import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
 import { put, putData, putEnd, putOpen, putStored } from "./put.ts";
 import { goOn, locate } from "./redirected.ts";
 import { release } from "./release.ts";
-import { reserve } from "./reserve.ts";
+import { inOrder, reserve } from "./reserve.ts";
 import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
 import { reserveJob } from "./reserve-job.ts";
 import { reserveOrder } from "./reserve-order.ts";
@@ -56,7 +56,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.PeekReady]: peekReady,
   [Op.PeekDelayed]: peekDelayed,
   [Op.PeekBuried]: peekBuried,
-  [Op.Reserve]: reserve,
+  [Op.Reserve]: inOrder(reserve),
   [Op.ReserveJob]: reserveJob,
   [Op.ReserveOrder]: reserveOrder,
   [Op.Delete]: deleteJob,
@@ -78,7 +78,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.UpdateJob]: updateJob,
   [Op.ListJobs]: listJobs,
   [Op.ClearTube]: clearTube,
-  [Op.ReserveBatch]: reserveBatch,
+  [Op.ReserveBatch]: inOrder(reserveBatch),
   [Op.DeleteBatch]: deleteBatch,
   [Op.TouchAll]: touchAll,
   [Op.SetSchedule]: put,
@@ -122,14 +122,14 @@ const MESSAGES: Readonly<Record<number, Message>> = {
   [RequestOp.PutData]: { run: putData },
   [RequestOp.PutEnd]: { run: putEnd },
   [RequestOp.Credit]: { run: credit, traits: Trait.Overtakes | Trait.MayBeLate },
-  [RequestOp.Collect]: { run: collect },
+  [RequestOp.Collect]: { run: inOrder(collect) },
   [RequestOp.Take]: { run: take },
   [RequestOp.WaitShared]: { run: waitShared },
   [RequestOp.StopWait]: { run: stopWait },
   [RequestOp.Recheck]: { run: recheck },
   [RequestOp.Unuse]: { run: unuse },
   [RequestOp.AwaitBarrier]: { run: awaitBarrier },
-  [RequestOp.CollectBatch]: { run: collectBatch },
+  [RequestOp.CollectBatch]: { run: inOrder(collectBatch) },
   [RequestOp.TakeBatch]: { run: takeBatch },
   [RequestOp.Abort]: { run: abort, traits: Trait.Overtakes },
   [RequestOp.Locate]: { run: locate },

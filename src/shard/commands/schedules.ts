@@ -9,18 +9,15 @@ import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
-import { scheduleListText, schedulePage } from "../../protocol/schedule-list.ts";
+import { scheduleListText } from "../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
-import { firstSchedules } from "../schedules/first-schedules.ts";
 import { NextRuns } from "../schedules/next-runs.ts";
-import { inspectScheduleText, scheduleLine } from "../schedules/schedule-text.ts";
+import { ScheduleListing } from "../schedules/schedule-listing.ts";
+import { inspectScheduleText } from "../schedules/schedule-text.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../slices/await-job.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
-/** Cost of list-schedules in Engine.looks, for each existing schedule and for each line. */
-const SCHEDULE_LOOKS = 3;
-const LINE_LOOKS = 60;
 /** Minimum cost of the search for the runs of inspect-schedule. Its time is charged, too. */
 const RUNS_LOOKS = 5000;
 
@@ -117,19 +114,23 @@ export const inspectSchedule: ShardCommand = byName((shard, session, { name }, d
   slicedCommands.start(session, runs, nowMs);
 });
 
-/** Lists this shard's schedules, or returns its part of a list over all shards. */
-export const listSchedules: ShardCommand = ({ engine, replies }, session, { options, flags }) => {
-  const limit = optionNumber(options, OptionTag.Limit) ?? SCHEDULE_LIST_USUAL;
-  const tube = textOf(options, OptionTag.Tube);
-  const after = textOf(options, OptionTag.AfterName) ?? "";
-  const { table } = engine.schedules;
-  const { found, hasMore } = firstSchedules(table, after, tube, limit);
-  assert(found.length <= limit, "a page has no more schedules than were asked for");
-  engine.looks += table.size * SCHEDULE_LOOKS + found.length * LINE_LOOKS;
-  const lines = found.map((schedule) => ({ name: schedule.name, line: scheduleLine(schedule) }));
-  const page = schedulePage(lines, limit, hasMore);
-  if ((flags & RequestFlag.AckOnly) === 0) replies.text(session, scheduleListText(page));
-  else replies.gatheredBytes(session, asciiBytes(JSON.stringify(page)));
+/**
+ * Lists this shard's schedules, or returns its part of a list over all shards. May take several
+ * turns.
+ */
+export const listSchedules: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
+  const { options, flags } = request;
+  const listed = {
+    after: textOf(options, OptionTag.AfterName) ?? "",
+    tube: textOf(options, OptionTag.Tube),
+    limit: optionNumber(options, OptionTag.Limit) ?? SCHEDULE_LIST_USUAL,
+  };
+  const isPart = (flags & RequestFlag.AckOnly) !== 0;
+  const listing = new ScheduleListing(engine, session, listed, (page) => {
+    if (isPart) replies.gatheredBytes(session, asciiBytes(JSON.stringify(page)));
+    else replies.text(session, scheduleListText(page));
+  });
+  slicedCommands.start(session, listing, nowMs);
 };
 
 function textOf(options: Span, tag: OptionTag): string | undefined {

@@ -18,7 +18,7 @@ export class FairTime {
   readonly #pid: number;
   readonly #startedMs = performance.now();
   readonly #before: ReadonlyMap<string, ThreadTimes>;
-  readonly #waitedHereMs = timesIn("/proc/self").waitedMs;
+  readonly #waitedHereMs = timesIn("/proc/thread-self").waitedMs;
 
   /** Begins now. */
   constructor(pid: number) {
@@ -39,11 +39,11 @@ export class FairTime {
   }
 
   /**
-   * Returns the time in which this process's main thread had a core, if it wanted one, and how long
+   * Returns the time in which the calling thread had a core, if it wanted one, and how long
    * one of the server's threads computed at most and all waited together.
    */
   #look(): { passedMs: number; mostMs: number; waitedMs: number } {
-    const waitedHereMs = timesIn("/proc/self").waitedMs - this.#waitedHereMs;
+    const waitedHereMs = timesIn("/proc/thread-self").waitedMs - this.#waitedHereMs;
     const passedMs = performance.now() - this.#startedMs - waitedHereMs;
     let [mostMs, waitedMs] = [0, 0];
     for (const [thread, now] of threadsOf(this.#pid)) {

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules/schedule.ts";
 import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
@@ -126,6 +128,37 @@ describe("a shard whose turns are long", () => {
     assert.equal(turns.core.engine.totalJobs, 1);
   });
 
+  it("executes a command behind a deep pipeline after one costly command of it", () => {
+    const turns = new Turns(1, LONG_WORK);
+    for (const slot of [0, 1]) turns.say(0, RequestOp.Attach, { slot });
+    for (let rest = 0; rest < 8; rest++) turns.turn();
+    const work = turns.noteWork();
+    for (let line = 0; line < 256; line++) turns.say(0, RequestOp.Recheck, { slot: 0 });
+    turns.say(0, Op.Put, { slot: 1, id: 1, ttrSeconds: 10 });
+    for (let turn = 0; turn < 20 && turns.core.engine.totalJobs === 0; turn++) turns.turn();
+    assert.equal(turns.core.engine.totalJobs, 1);
+    // The first one of the pipeline, and the put. Its reply leaves before the next one.
+    assert.equal(work.length, 2, `${work}`);
+    for (let rest = 0; rest < 300; rest++) turns.turn();
+    assert.equal(turns.core.hasWork, false);
+  });
+
+  it("executes costly commands of a pipeline although other commands always arrive", () => {
+    const turns = new Turns(1, LONG_WORK, () => turns.nowMs);
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    turns.turn();
+    const work = turns.noteWork();
+    for (let turn = 0; turn < 40; turn++) {
+      turns.say(0, RequestOp.Recheck, { slot: 0 });
+      turns.nowMs += 0.25;
+      turns.turn();
+    }
+    assert.ok(work.length >= 9 && work.length <= 12, `${work.length} in 10 ms`);
+    const before = work.length;
+    turns.turn();
+    assert.equal(work.length, before + 1, "a turn without other commands is theirs");
+  });
+
   it("charges inspect-schedule for the search for ticks, a turn for each long one", () => {
     let clockMs = 1000;
     const turns = new Turns(1, 0, () => clockMs);
@@ -166,6 +199,47 @@ describe("a shard whose turns are long", () => {
     turns.say(0, Op.ListSchedules, { slot: 0 });
     turns.turn();
     assert.ok(work.length === 1 && work[0]! > 500, `${work}`);
+  });
+
+  it("brings very many ready tubes into order over several turns, and then reserves", () => {
+    const turns = new Turns(1, 0, () => turns.nowMs);
+    const { core } = turns;
+    const { engine } = core;
+    for (const slot of [0, 1]) turns.say(0, RequestOp.Attach, { slot });
+    turns.turn();
+    for (let id = 1; id <= 9000; id++) {
+      const job = { id, pri: 5, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 1000 };
+      for (const index of [0, 1]) engine.watch(engine.session(index), `q${id}`);
+      engine.put(engine.session(0), job, EMPTY_BODY, 1000, `q${id}`);
+    }
+    for (const slot of [0, 1]) turns.say(0, Op.Reserve, { slot });
+    turns.turn();
+    assert.equal(core.slicedCommands.size, 2);
+    // A client that leaves meanwhile gets no job.
+    turns.say(0, RequestOp.Close, { slot: 1 });
+    let count = 1;
+    for (; core.slicedCommands.size > 0; count++) turns.turn();
+    assert.ok(count >= 9 && count < 40, `${count} turns`);
+    assert.equal(engine.jobCounts[JobState.Reserved], 1);
+    assert.equal(engine.session(1).watches.size, 0);
+    // Its tubes are in order now.
+    turns.say(0, Op.Reserve, { slot: 0 });
+    turns.turn();
+    assert.equal(engine.jobCounts[JobState.Reserved], 2);
+  });
+
+  it("lists very many schedules over several turns", () => {
+    const turns = new Turns(1, 0, () => turns.nowMs);
+    const { core } = turns;
+    const { schedules } = core.engine;
+    for (let id = 1; id <= 9000; id++) schedules.restore(new Schedule(id, scheduleFacts(`s${10_000 - id}`)));
+    turns.say(0, RequestOp.Attach, { slot: 0 });
+    for (let rest = 0; rest < 100; rest++) turns.turn();
+    turns.say(0, Op.ListSchedules, { slot: 0 });
+    let count = 0;
+    for (; count === 0 || core.slicedCommands.size > 0; count++) turns.turn();
+    // A thousand are looked at in a turn.
+    assert.ok(count >= 9 && count < 20, `${count} turns`);
   });
 
   it("lets a connection move with a wait and its end in the queue", () => {

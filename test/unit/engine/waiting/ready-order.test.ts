@@ -76,10 +76,12 @@ type Change = (engine: Engine, nowMs: number) => unknown;
 
 class Draw {
   readonly #random: SeededRandom;
+  readonly #orders: readonly [ReserveOrder, ...ReserveOrder[]];
   #lastId = 0;
 
-  constructor(random: SeededRandom) {
+  constructor(random: SeededRandom, orders: readonly [ReserveOrder, ...ReserveOrder[]] = ORDERS) {
     this.#random = random;
+    this.#orders = orders;
   }
 
   next(nowMs: number): Change {
@@ -150,7 +152,7 @@ class Draw {
         return (engine) =>
           engine.raiseFloor(engine.session(index), (engine.session(index).turns?.floor ?? 0) + by);
       }
-      const order = random.pick(ORDERS);
+      const order = random.pick(this.#orders);
       return (engine) => engine.setOrder(engine.session(index), order, nowMs);
     }
     return (engine) => {
@@ -200,6 +202,79 @@ describe("the order of a session's ready tubes", () => {
         }
       }
     }
+  });
+
+  it("finds the same jobs after a preparation in steps, whatever happens between them", (t) => {
+    printSeed(t);
+    for (let run = 0; run < RUNS; run++) {
+      const random = new SeededRandom(seed + run);
+      const make = (orderedTubesMin: number): Engine =>
+        new Engine({ effects: unheardEffects(), ownsDefaultTube: true, orderedTubesMin });
+      const [ordered, naive] = [make(0), make(Number.POSITIVE_INFINITY)];
+      // By weight, a tube that the preparation looks at has begun its turns then.
+      const draw = new Draw(random, [ReserveOrder.Strict]);
+      let nowMs = 1000;
+      for (let step = 0; step < STEPS; step++) {
+        if (random.chance(0.2)) nowMs += random.between(1, 400);
+        const change = draw.next(nowMs);
+        const told = [ordered, naive].map((engine) => change(engine, nowMs));
+        assert.deepEqual(told[0], told[1], `run ${run}, step ${step}`);
+        const index = random.below(SESSIONS);
+        naive.runDue(nowMs);
+        const mayChoose = ordered.prepareOrder(ordered.session(index), 1, nowMs);
+        assert.equal(mayChoose, !ordered.needsOrder(ordered.session(index)));
+        if (!mayChoose && random.chance(0.8)) continue;
+        const ids = [ordered, naive].map((engine) =>
+          idOf(engine, engine.bestReady(engine.session(index), nowMs)),
+        );
+        assert.equal(ids[0], ids[1], `run ${run}, step ${step}, session ${index}`);
+      }
+    }
+  });
+
+  it("prepares 20,000 ready tubes in steps, while others put and take", () => {
+    const tubes = 20_000;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const [client, other] = [engine.session(0), engine.session(1)];
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    for (let id = 1; id <= tubes; id++) {
+      engine.watch(client, `q${id}`);
+      put(engine, { ...plain, id, tube: `q${id}` }, 0);
+    }
+    assert.ok(engine.needsOrder(client));
+    let isPrepared = false;
+    for (let n = 0; !isPrepared; n++) {
+      assert.ok(n < 300);
+      engine.reserveJob(other, n + 1, 0);
+      put(engine, { ...plain, id: tubes + 1 + n, tube: `q${n * 7 + 1}`, pri: 4 }, 0);
+      engine.looks = 0;
+      isPrepared = engine.prepareOrder(client, 100, 0);
+      assert.ok(engine.looks <= 102, `${engine.looks} looks`);
+    }
+    assert.ok(!engine.needsOrder(client));
+    engine.looks = 0;
+    const slot = engine.reserve(client, 0, 0);
+    assert.equal(idOf(engine, slot), tubes + 1);
+    assert.ok(engine.looks < 20, `${engine.looks} looks`);
+  });
+
+  it("prepares an order at once whose steps come too late for what others do", () => {
+    const tubes = 20_000;
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const client = engine.session(0);
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    let id = 0;
+    const putAll = (pri: number): void => {
+      for (let tube = 0; tube < tubes; tube++) put(engine, { ...plain, id: ++id, tube: `q${tube}`, pri }, 0);
+    };
+    for (let tube = 0; tube < tubes; tube++) engine.watch(client, `q${tube}`);
+    putAll(9);
+    assert.ok(!engine.prepareOrder(client, 100, 0));
+    putAll(8);
+    assert.ok(!engine.prepareOrder(client, 100, 0));
+    putAll(7);
+    assert.ok(engine.prepareOrder(client, 100, 0));
+    assert.equal(idOf(engine, engine.reserve(client, 0, 0)), 2 * tubes + 1);
   });
 
   it("looks at few of 20,000 ready tubes per reserve after the first, also while others put and take", () => {
