@@ -145,7 +145,8 @@ async function main(): Promise<void> {
   const chosen = ATTACKS.filter(({ name }) => options.attack === undefined || options.attack.includes(name));
   for (const attack of chosen) {
     const ours = await measure("ours", attack);
-    const theirs = attack.beanstalkd && options.beanstalkd ? await measure("beanstalkd-1.12", attack) : undefined;
+    const theirs =
+      attack.beanstalkd && options.beanstalkd ? await measure("beanstalkd-1.12", attack) : undefined;
     const isLong = ours.besideMs > ours.idleMs + WAIT_MS_MAX;
     const isLonger =
       theirs !== undefined && ours.besideMs > TIMES_MAX * Math.max(theirs.besideMs, ours.idleMs);

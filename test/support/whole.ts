@@ -16,12 +16,15 @@ const { TURN } = process.env;
 if (TURN !== undefined && !/^\d+$/.test(TURN))
   throw new Error(`TURN=${TURN}: the number of a run is meant, as in TURN=7`);
 
+/** Whether it is the turn of that place among `of` in the run of that number. */
+export const hasTurn = (index: number, of: number, turn: number): boolean => (index + turn) % of === 0;
+
 /**
  * The `skip` of a test that takes turns with its neighbours: one in `of` runs plays it. `index` is
  * its place among them.
  */
 export const outOfTurn = (index: number, of: number): string | false =>
-  WHOLE || TURN === undefined || (index + Number(TURN)) % of === 0 ? false : WHY_WHOLE_ONLY;
+  WHOLE || TURN === undefined || hasTurn(index, of, Number(TURN)) ? false : WHY_WHOLE_ONLY;
 
 /** The cases of one test that have their turn: every second one, and where all is played, all. */
 export const inTurn = <T>(cases: readonly T[]): readonly T[] =>
