@@ -2,8 +2,8 @@
 // tests.
 //
 // TESTS=whole plays more of the same (support/whole.ts), and some files that take long. Without it
-// some tests take turns, and some files (support/run/turns.ts); TURN=n plays those of an earlier run
-// again. Each file has a process, but most of test/unit, where each room has one.
+// some tests take turns, and some files (support/run/turns.ts); TURN=n plays those of an earlier
+// run again. Each file has a process, but most of test/unit, where each room has one.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
 // parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
@@ -33,7 +33,7 @@ import { type Piece, Player, ROOM_ENTRY } from "./support/run/player.ts";
 import { fileHasTurn, nextTurn, turnIn } from "./support/run/turns.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
-import { WHOLE, WHY_WHOLE_ONLY } from "./support/whole.ts";
+import { WHOLE, WHY_LATER, WHY_WHOLE_ONLY } from "./support/whole.ts";
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
@@ -54,15 +54,17 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
 /** Number of this run, which says what has its turn; undefined where everything is played. */
 const { TURN = WHOLE || parts.length > 0 ? undefined : `${nextTurn(`${root}.tmp/turn`)}` } = process.env;
-const isLeftOut = (file: string): boolean =>
-  !WHOLE &&
-  parts.length === 0 &&
-  (isOneOf(WHOLE_ONLY, file) || (TURN !== undefined && !fileHasTurn(file, Number(TURN))));
+/** Why a file is left out, or undefined if it is played. */
+function whyLeftOut(file: string): string | undefined {
+  if (WHOLE || parts.length > 0) return undefined;
+  if (isOneOf(WHOLE_ONLY, file)) return WHY_WHOLE_ONLY;
+  return TURN === undefined || fileHasTurn(file, Number(TURN)) ? undefined : WHY_LATER;
+}
 const wanted = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root }).filter(
   (file) => parts.length === 0 || parts.some((part) => file.includes(part)),
 );
 const files = wanted
-  .filter((file) => !isLeftOut(file))
+  .filter((file) => whyLeftOut(file) === undefined)
   .sort()
   .sort((a, b) => rankOf(a) - rankOf(b));
 
@@ -86,9 +88,10 @@ const NAMES_SHOWN = 3;
 
 const player = new Player({ root, testMs: TEST_MS, execArgv });
 const { skipped, failures } = player.total;
-skipped.push(
-  ...wanted.filter(isLeftOut).map((file) => ({ name: relative("test", file), why: WHY_WHOLE_ONLY })),
-);
+for (const file of wanted) {
+  const why = whyLeftOut(file);
+  if (why !== undefined) skipped.push({ name: relative("test", file), why });
+}
 
 /** Why io_uring can't be had here, or undefined if it can. */
 function ioUringRefusal(): string | undefined {
@@ -152,8 +155,13 @@ async function runWaiting(): Promise<{
     while (isWaiting && pieces.length > 0) await player.play(pieces.shift()!);
   };
   const lanes = Array.from({ length: CORES - 1 }, lane);
-  for (const row of rows)
-    if (row.length > 0) await player.play({ ...pieceOf(row), isRoom: false }, row.length);
+  for (const row of rows) {
+    // Those for which the run has the same number.
+    const byTurn = Map.groupBy(row, (file) => pieceOf([file]).env["TURN"]);
+    const play = (some: readonly string[]): Promise<void> =>
+      player.play({ ...pieceOf(some), isRoom: false }, some.length);
+    await Promise.all([...byTurn.values()].map(play));
+  }
   isWaiting = false;
   return { left: pieces, computing: Promise.all(lanes) };
 }

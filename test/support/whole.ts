@@ -8,6 +8,9 @@ export const inWhole = <T>(whole: T, otherwise: T): T => (WHOLE ? whole : otherw
 /** Why a file or a test is left out of a run. */
 export const WHY_WHOLE_ONLY = "not in every run: npm run test:whole";
 
+/** Why a file is left out of this run, but in one of the next two (run/turns.ts). */
+export const WHY_LATER = "in one of the next two runs, as in npm run test:whole";
+
 /**
  * Number of a run, set by `npm test` without arguments. Without it everything is played: in whole
  * runs, and in files that are named or run by themselves.

@@ -135,8 +135,8 @@ export class Player {
       cwd: root,
       env,
       execArgv,
-      // For each test. Not --test-force-exit: it ends a file's process before all of its results are
-      // told.
+      // For each test. Not --test-force-exit: it ends a file's process before all of its results
+      // are told.
       timeout: testMs,
     });
   }

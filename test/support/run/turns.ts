@@ -8,8 +8,8 @@ import { isOneOf } from "./files.ts";
 
 /**
  * Each run plays one group of each row. The groups of a row are of one kind, and take about as much
- * processor time as each other; a row has two or three, so each file is in every third run at least.
- * What watches a promise by itself is in no row.
+ * processor time as each other. A row has two or three, so each file is in every third run at
+ * least.
  */
 export const ROWS: readonly (readonly (readonly string[])[])[] = [
   // Campaigns in their small size, and the harnesses of others.
@@ -46,6 +46,7 @@ export const ROWS: readonly (readonly (readonly string[])[])[] = [
     ["moves-kill", "batch-ends-kill"],
     ["batches-kill", "binlog/interrupted-start"],
   ],
+  [["replica/failures"], ["replica/partitions", "replica/flows"]],
   // What a restart keeps.
   [
     ["policies-restart", "keys-restart"],
@@ -76,8 +77,8 @@ export const ROWS: readonly (readonly (readonly string[])[])[] = [
 ];
 
 /**
- * Divisible by how many take turns anywhere, times how many of the file's own tests do, so that each
- * is as likely as the others.
+ * Divisible by how many take turns anywhere, times how many of the file's own tests do, so that
+ * each is as likely as the others.
  */
 export const TURNS = 360;
 
@@ -92,8 +93,8 @@ export function fileHasTurn(file: string, turn: number): boolean {
 }
 
 /**
- * Number of the run for the tests of a file that take turns: it counts only runs that play the file,
- * or some of its tests would never meet their turn.
+ * Number of the run for the tests of a file that take turns: it counts only runs that play the
+ * file, or some of its tests would never meet their turn.
  */
 export const turnIn = (file: string, turn: number): number => Math.floor(turn / (rowOf(file)?.length ?? 1));
 
