@@ -54,6 +54,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
 /** Number of this run, which says what has its turn; undefined where everything is played. */
 const { TURN = WHOLE || parts.length > 0 ? undefined : `${nextTurn(`${root}.tmp/turn`)}` } = process.env;
+
 /** Why a file is left out, or undefined if it is played. */
 function whyLeftOut(file: string): string | undefined {
   if (WHOLE || parts.length > 0) return undefined;

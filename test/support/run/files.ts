@@ -31,7 +31,7 @@ const COMPUTING = [
  * Files of test/unit with a process of their own. All others share one with their room: most take
  * less time than the start of a process.
  */
-const ALONE = [
+export const ALONE = [
   // They compute for seconds, and other cores can play them meanwhile.
   "engine/engine-random",
   "engine/engine-many",

@@ -8,7 +8,7 @@ import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
 import { hasTurn } from "../whole.ts";
-import { isOneOf, WHOLE_ONLY } from "./files.ts";
+import { ALONE, isOneOf, processesFor, WHOLE_ONLY } from "./files.ts";
 import { fileHasTurn, nextTurn, ROWS, TURNS, turnIn } from "./turns.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -20,6 +20,13 @@ it("each name is that of one file, in one row, and is not for whole runs only", 
   for (const name of ROWS.flat(2)) assert.equal(all.filter((file) => isOneOf([name], file)).length, 1, name);
   assert.equal(new Set(ROWS.flat(2)).size, ROWS.flat(2).length);
   for (const file of named) assert.ok(!isOneOf(WHOLE_ONLY, file), file);
+});
+
+it("no file that takes turns shares a process, whose tests have one number", () => {
+  const shared = processesFor(all).filter(({ length }) => length > 1);
+  assert.ok(shared.length > 10);
+  for (const file of named) assert.ok(!shared.flat().includes(file), file);
+  for (const name of ALONE) assert.equal(all.filter((file) => isOneOf([name], file)).length, 1, name);
 });
 
 it("each file is in every third run at least, and files of no row in each", () => {
