@@ -1,7 +1,7 @@
 // The bundle: server, threads, tools and dashboard as a few files. Each part holds the code of one
 // kind of thread, so that no thread reads code of others. Same sources, same bytes.
 
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
 import { loadAssets, PACKAGED } from "../../src/http/api/dashboard/dashboard-assets.ts";
@@ -11,6 +11,8 @@ import { PARTS } from "./parts.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const HERE = "packaging/bundle";
+/** Where esbuild would write the parts, if it wrote. */
+const OUT = join(ROOT, "parts");
 
 /** Entry point of each part. Threads are named after their rooms. */
 const ENTRIES: Readonly<Record<string, string>> = {
@@ -54,11 +56,26 @@ const UNUSED_IN_FASTIFY: ReadonlySet<string> = new Set([
 const isUnused = (path: string, importer: string): boolean =>
   UNUSED.has(path) || (UNUSED_IN_FASTIFY.has(path) && importer.includes("/node_modules/fastify/"));
 
+const escaped = (text: string): string => text.replaceAll(/[.\\/]/g, "\\$&");
+
+/**
+ * Imports that the plugin must look at, by the end of what is written there. esbuild resolves all
+ * others without asking: a question for each import takes as long as all the rest.
+ */
+const LOOKED_AT = new RegExp(
+  `(?:^|/)(?:${[
+    ...[...UNUSED, ...UNUSED_IN_FASTIFY, "worker_threads", "node:worker_threads", "pino-pretty"],
+    ...[...Object.values(ENTRIES), ...Object.keys(REPLACED)].map((path) => basename(path)),
+  ]
+    .map(escaped)
+    .join("|")})$`,
+);
+
 const linked: Plugin = {
   name: "parts",
   setup: ({ onResolve, resolve }) => {
     onResolve({ filter: /^runnerbean:/ }, ({ path }) => ({ path, external: true }));
-    onResolve({ filter: /.*/ }, async ({ path, importer, kind, resolveDir, pluginData }) => {
+    onResolve({ filter: LOOKED_AT }, async ({ path, importer, kind, resolveDir, pluginData }) => {
       if (pluginData === "resolved" || kind === "entry-point") return undefined;
       if (isUnused(path, importer)) return { path: join(ROOT, HERE, "replacements/nothing.ts") };
       if (/^(node:)?worker_threads$/.test(path) && importer.includes("/node_modules/piscina/dist/"))
@@ -89,16 +106,19 @@ const COMMON: BuildOptions = {
   logLevel: "warning",
 };
 
-interface Part {
-  readonly source: string;
-  /** Paths of its sources, from the root. */
+interface Parts {
+  /** By name. */
+  readonly sources: ReadonlyMap<string, string>;
+  /** Paths of their sources, from the root. */
   readonly inputs: readonly string[];
 }
 
-async function part(entry: string): Promise<Part> {
+/** All in one build, which reads each module once for all parts. */
+async function buildParts(): Promise<Parts> {
   const { outputFiles, metafile } = await build({
     ...COMMON,
-    entryPoints: [join(ROOT, entry)],
+    entryPoints: Object.fromEntries(Object.entries(ENTRIES).map(([name, path]) => [name, join(ROOT, path)])),
+    outdir: OUT,
     // A part loads other parts through `require`.
     supported: { "dynamic-import": false },
     plugins: [linked],
@@ -106,8 +126,12 @@ async function part(entry: string): Promise<Part> {
     external: ["msgpackr-extract", "@napi-rs/nice"],
     metafile: true,
   });
-  const source = `(function(module,exports,require,__filename,__dirname){${outputFiles![0]!.text}})`;
-  return { source, inputs: Object.keys(metafile!.inputs) };
+  const textOf = new Map(outputFiles!.map(({ path, text }) => [path, text]));
+  const sources = Object.keys(ENTRIES).map((name): [string, string] => [
+    name,
+    `(function(module,exports,require,__filename,__dirname){${textOf.get(join(OUT, `${name}.js`))}})`,
+  ]);
+  return { sources: new Map(sources), inputs: Object.keys(metafile!.inputs) };
 }
 
 async function loader(): Promise<string> {
@@ -117,22 +141,18 @@ async function loader(): Promise<string> {
 
 /** Returns the third-party packages in the bundle, including the dashboard's. */
 export async function bundledPackages(): Promise<readonly BundledPackage[]> {
-  return packagesIn(await Promise.all(Object.values(ENTRIES).map(part)));
+  return packagesIn(await buildParts());
 }
 
-const packagesIn = (parts: readonly Part[]): readonly BundledPackage[] =>
-  packagesOf(ROOT, [
-    ...parts.flatMap(({ inputs }) => inputs),
-    ...PACKAGED.map(({ path }) => `node_modules/${path}`),
-  ]);
+const packagesIn = ({ inputs }: Parts): readonly BundledPackage[] =>
+  packagesOf(ROOT, [...inputs, ...PACKAGED.map(({ path }) => `node_modules/${path}`)]);
 
 /** Returns the files of the bundle by path. `runnerbean.cjs` is the one to start. */
 export async function bundledFiles(): Promise<Map<string, Uint8Array>> {
   const files = new Map<string, Uint8Array>();
   files.set("runnerbean.cjs", Buffer.from(await loader()));
-  const parts = await Promise.all(Object.values(ENTRIES).map(part));
-  for (const [index, name] of Object.keys(ENTRIES).entries())
-    files.set(`parts/${name}.js`, Buffer.from(parts[index]!.source));
+  const parts = await buildParts();
+  for (const [name, source] of parts.sources) files.set(`parts/${name}.js`, Buffer.from(source));
   for (const [path, code] of compiledCode(files)) files.set(path, code);
   const list: object[] = [];
   for (const [name, assetOf] of loadAssets()) {

@@ -112,7 +112,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a body is freed while it is sent": 8,
   "a body does not stay where a socket sends it from": 6,
   "bytes that come into an arena are put behind their place": 14,
-  "the directory names the wrong shard": 9,
+  "the directory names the wrong shard": 159,
   "a thread sleeps for want of room and asks nobody to ring": 7,
   "an acceptor sleeps for want of room and asks nobody to ring": 17,
   "a long reply gets no credit": 13,

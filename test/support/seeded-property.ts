@@ -13,7 +13,10 @@ export const seed: number = SEED === undefined ? drawnSeed() : Number(SEED);
 
 /** Says the seed in the test's output. */
 export function printSeed(t: TestContext): void {
-  const file = t.filePath === undefined ? "test/…" : relative(process.cwd(), t.filePath);
+  const path = t.filePath === undefined ? "test/…" : relative(process.cwd(), t.filePath);
+  // Where several files share a process, each is a suite named after itself.
+  const [suite = path] = t.fullName.split(" > ");
+  const file = suite.endsWith(".test.ts") ? suite : path;
   t.diagnostic(
     `again: SEED=${seed} bin/node --test --test-name-pattern='${t.name.replaceAll("'", ".")}' ${file}`,
   );

@@ -12,8 +12,9 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Each leaves its process id in a file. */
 const FILES: Readonly<Record<string, string>> = {
-  "unit/loop.test.ts": `it("never ends", () => { for (;;); });`,
-  "unit/await.test.ts": `it("waits for ever", async () => { createServer().listen(0); await new Promise(() => {}); });`,
+  "unit/room/right.test.ts": `it("has a process of its own then", () => {});`,
+  "unit/room/loop.test.ts": `it("never ends", () => { for (;;); });`,
+  "unit/room/await.test.ts": `it("waits for ever", async () => { createServer().listen(0); await new Promise(() => {}); });`,
   "skipped.test.ts": `describe("all of it", { skip: "/usr/bin/php is missing (apt-get install php-cli)" }, () => {});`,
   "open.test.ts": `it("leaves a server open", () => { createServer().listen(0); throw new Error("failed"); });`,
   "loop.test.ts": `it("never ends", () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); });`,
@@ -22,11 +23,11 @@ const FILES: Readonly<Record<string, string>> = {
 
 it("a file that hangs is killed", { timeout: 60_000 }, async (t) => {
   const folder = temporaryFolder(t);
-  mkdirSync(join(folder, "test", "unit"), { recursive: true });
+  mkdirSync(join(folder, "test", "unit", "room"), { recursive: true });
   for (const part of ["src", "package.json"]) symlinkSync(join(ROOT, part), join(folder, part));
   symlinkSync(join(ROOT, "test", "support"), join(folder, "test", "support"));
   copyFileSync(join(ROOT, "test", "run.ts"), join(folder, "test", "run.ts"));
-  const pidFile = (name: string): string => join(folder, `${name.replace("/", "-")}.pid`);
+  const pidFile = (name: string): string => join(folder, `${name.replaceAll("/", "-")}.pid`);
   for (const [name, code] of Object.entries(FILES))
     writeFileSync(
       join(folder, "test", name),
@@ -55,10 +56,11 @@ ${code}\n`,
     ...said.matchAll(/^INCOMPLETE .*\/test\/(.*)\.test\.ts: it still ran after (\d+) s, and was ended$/gm),
   ];
   const after = Object.fromEntries(ended.map(([, name, seconds]) => [name, Number(seconds)]));
-  assert.deepEqual(Object.keys(after).sort(), ["loop", "open", "unit/await", "unit/loop"]);
+  assert.deepEqual(Object.keys(after).sort(), ["loop", "open", "unit/room/await", "unit/room/loop"]);
   for (const name of ["loop", "open"]) assert.ok(after[name]! >= 16, said);
-  for (const name of ["unit/await", "unit/loop"]) assert.ok(after[name]! < 16, said);
+  for (const name of ["unit/room/await", "unit/room/loop"]) assert.ok(after[name]! < 16, said);
   assert.match(said, /✔ is right/);
+  assert.match(said, /✔ has a process of its own then/);
   assert.doesNotMatch(said, /(?:right|skipped)\.test\.ts: /);
   assert.match(said, /^SKIPPED all of it: \/usr\/bin\/php is missing/m);
   assert.match(said, /^To skip less: sudo apt-get install php-cli$/m);

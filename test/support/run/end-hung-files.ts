@@ -27,13 +27,16 @@ export interface Limit {
 interface Child {
   readonly file: string;
   readonly sinceMs: number;
+  /** Time that it had waited for a core by then. */
+  readonly waitedBeforeMs: number;
   toldAtMs: number;
   askedAtMs: number | undefined;
 }
 
 /**
  * Looks after the children of this process whose command line names one of `files`: one that takes
- * longer than its limit is told to end, then killed. Returns what ends the looking.
+ * longer than its limit is told to end, then killed. A process may play one file after the other,
+ * each with its own time. Returns what ends the looking.
  */
 export function endHungFiles(
   files: readonly string[],
@@ -47,7 +50,10 @@ export function endHungFiles(
     }
     const wallMs = nowMs - child.sinceMs;
     const limit = limitOf(child.file);
-    if (wallMs >= limit.wallMs || (wallMs >= limit.ownMs && wallMs - waitedMs(pid) >= limit.ownMs)) {
+    if (
+      wallMs >= limit.wallMs ||
+      (wallMs >= limit.ownMs && wallMs - waitedMs(pid) + child.waitedBeforeMs >= limit.ownMs)
+    ) {
       child.askedAtMs = nowMs;
       onHung(child.file, wallMs);
       end(pid, "SIGTERM");
@@ -62,12 +68,17 @@ export function endHungFiles(
     for (const pid of children.keys()) if (!pids.includes(pid)) children.delete(pid);
     for (const pid of pids) {
       const child = children.get(pid);
-      if (child !== undefined) lookAt(pid, child, nowMs);
-      else {
-        const file = fileOf(pid, files);
-        if (file !== undefined)
-          children.set(pid, { file, sinceMs: nowMs, toldAtMs: nowMs, askedAtMs: undefined });
-      }
+      const file = fileOf(pid, files) ?? child?.file;
+      if (child !== undefined && (child.file === file || child.askedAtMs !== undefined))
+        lookAt(pid, child, nowMs);
+      else if (file !== undefined)
+        children.set(pid, {
+          file,
+          sinceMs: nowMs,
+          waitedBeforeMs: waitedMs(pid),
+          toldAtMs: nowMs,
+          askedAtMs: undefined,
+        });
     }
   };
   const timer = setInterval(look, LOOK_MS);

@@ -1,0 +1,137 @@
+// How test/run.ts plays which file: tables of files, each under its path or a unique end of it,
+// without ".test.ts". Those that take turns are in turns.ts.
+
+/**
+ * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of
+ * a row all at a time, and beside them nothing but what computes, which leaves them a core.
+ */
+export const WAITING: readonly (readonly string[])[] = [
+  ["transcripts-beanstalkd", "differential", "replica/group", "replica/failures", "replica/partitions"],
+  // It starts as many servers as there is memory for.
+  ["transcripts-server-timed"],
+];
+
+/** They compute, in one thread each, on virtual time or none; all tests of one module do, too. */
+const COMPUTING = [
+  "simulation/simulation",
+  "pinned-memory",
+  "transcripts-in-process",
+  "binlog/simulation",
+  "replica/simulation",
+  "simulation/http-simulation",
+  "simulation/guarded-run",
+  "simulation/durable-policies",
+  "binlog/damage",
+  "binlog/holes",
+  "binlog/making-room",
+  "binlog/interrupted-rewrite",
+];
+
+/**
+ * Files of test/unit with a process of their own. All others share one with their room: most take
+ * less time than the start of a process.
+ */
+export const ALONE = [
+  // They compute for seconds, and other cores can play them meanwhile.
+  "engine/engine-random",
+  "engine/engine-many",
+  "engine/policies-random",
+  "engine/policies/key-table",
+  "engine/waiting/ready-order",
+  "acceptor/end-at-any-turn",
+  "acceptor/end-behind-migration",
+  "reserve/shares-by-jobs",
+  "reserve/shares-by-time",
+  "access/authenticator",
+  "live/promised-space",
+  "api/given-back-at-any-step",
+  "message/reply-credit",
+  "shard/slices/set-many",
+  "shard/transfer/transfers",
+  // They measure memory, which others use.
+  "engine/put-memory",
+  "loop/keep-tick-maps",
+];
+
+/** They take longest, and so begin first; those that are run once more with them. */
+const LONGEST = [
+  "transcripts-server",
+  "simulation/simulation",
+  "dashboard",
+  "dashboard-sizes",
+  "http-hostile",
+  "tools/cli",
+  "http/backup",
+  "dashboard-actions",
+  "dashboard-hostile",
+  "dashboard-operations",
+  "dashboard-flows",
+  "dashboard-silence",
+  "fairness",
+  "pinned-memory",
+  "stress/stress",
+  "cli-strangers",
+  "engine-random",
+  "connection-end",
+  "fuzz/fuzz",
+  "mutation/mutation",
+  "cli-http",
+  "server/migration",
+  "packaging/bundle",
+  "documented",
+  "large-bodies",
+  "hostile",
+  "kill",
+  "process-start",
+  "process-output",
+  "generators",
+  "stream-writes",
+  "soak/canary",
+  "dashboard-roles",
+  "dashboard-group",
+  "client-package",
+  "replica/simulation",
+  "transcripts-in-process",
+  "binlog/damage",
+  "end-at-any-turn",
+  "given-back-at-any-step",
+  "key-table",
+];
+
+/**
+ * They speak with a running server, and in whole runs are run once more with the transport that is
+ * not the default here.
+ */
+export const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
+
+/** Whole runs have them, and runs that name them. */
+export const WHOLE_ONLY = [
+  "proof/group/group",
+  "packaging/packages",
+  "packaging/executable",
+  "bench/generators",
+  "profile/profile",
+  "soak/canary",
+];
+
+export const isOneOf = (names: readonly string[], file: string): boolean =>
+  names.some((name) => `/${file}`.endsWith(`/${name}.test.ts`));
+
+/** Its place in the order in which files begin. */
+export function rankOf(file: string): number {
+  const rank = LONGEST.findIndex((name) => isOneOf([name], file));
+  return rank < 0 ? LONGEST.length : rank;
+}
+
+export const isUnit = (file: string): boolean => file.startsWith("test/unit/");
+export const computes = (file: string): boolean => isUnit(file) || isOneOf(COMPUTING, file);
+
+/** Groups files for the processes that play them: those of a room of test/unit share one. */
+export function processesFor(files: readonly string[]): string[][] {
+  const groups = new Map<string, string[]>();
+  for (const file of files) {
+    const room = isUnit(file) && !isOneOf(ALONE, file) ? file.split("/").slice(0, 3).join("/") : file;
+    groups.set(room, [...(groups.get(room) ?? []), file]);
+  }
+  return [...groups.values()];
+}
