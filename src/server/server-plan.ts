@@ -27,13 +27,9 @@ export function placementFor(options: Options): ChosenPlacement {
 }
 
 function logPlacementOf(options: Options): LogPlacementOptions | undefined {
-  const { binlog, fsyncMs, logPlacement, replicate } = options;
+  const { binlog, logPlacement, replicate } = options;
   if (binlog === undefined) return undefined;
-  return {
-    placement: logPlacement,
-    repliesWaitForSync: fsyncMs === 0,
-    isInGroup: replicate !== undefined,
-  };
+  return { placement: logPlacement, isInGroup: replicate !== undefined };
 }
 
 export function topologyFor(

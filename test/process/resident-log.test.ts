@@ -98,13 +98,14 @@ describe("a log in the thread that serves", () => {
     assert.match((await third.ask("peek 3")).line, /^FOUND/);
   });
 
-  it("is the default with -f 0 if one thread serves", async (t) => {
+  it("is the default if one thread serves", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const one = ["--placement", "together", "--threads", "1"];
     const cases: [flags: string[], isAlone: boolean][] = [
       [["-f", "0"], false],
       [["-f", "0", "--log-placement", "apart"], true],
-      [["-f", "50"], true],
+      [["-f", "50"], false],
+      [["-F"], false],
     ];
     for (const [index, [flags, isAlone]] of cases.entries()) {
       const server = await start(t, ...one, "-b", temporaryFolder(t, `resident-${index}`), ...flags);

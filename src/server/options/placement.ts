@@ -7,8 +7,8 @@
 // "placement", compares them.
 //
 // The log has its own thread, so that nothing else waits while it writes, syncs and releases space.
-// With -f 0 and a single serving thread, every reply waits for a sync, and the log runs in that
-// thread: otherwise a command waits longer for cores than for the disk ("what made it fast" there).
+// If there is a single serving thread, cores are scarce, and the log runs in that thread: otherwise
+// a command waits longer for cores than for the disk ("what made it fast" there).
 
 import type { Placement } from "../../message/topology.ts";
 
@@ -39,8 +39,6 @@ export interface PlacementOptions {
 
 export interface LogPlacementOptions {
   readonly placement: Placement | "auto";
-  /** Whether replies wait for syncs. */
-  readonly repliesWaitForSync: boolean;
   /** In a group, the log follows others before it leads, and has more to do than its own disk. */
   readonly isInGroup: boolean;
 }
@@ -63,6 +61,5 @@ export function choosePlacement(options: PlacementOptions, cores: number): Chose
 }
 
 function isResident(log: LogPlacementOptions | undefined): boolean {
-  if (log === undefined || log.isInGroup || log.placement === "apart") return false;
-  return log.placement === "together" || log.repliesWaitForSync;
+  return log !== undefined && !log.isInGroup && log.placement !== "apart";
 }

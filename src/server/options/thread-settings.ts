@@ -83,7 +83,7 @@ export const THREAD_SETTINGS: readonly Setting<ThreadSettings>[] = [
     key: "log-placement",
     flags: "--log-placement <how>",
     kind: "text",
-    text: "together: the log runs in the serving thread, if there is only one; apart: it has its own thread; auto: together with -f 0 (default)",
+    text: "together: the log runs in the serving thread, if there is only one; apart: it has its own thread; auto: together if possible (default)",
     apply(options, how) {
       options.logPlacement = placement(how);
     },

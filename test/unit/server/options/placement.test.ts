@@ -29,17 +29,17 @@ describe("placement", () => {
     assert.equal(chosen.why, "together in 1 thread (1 usable core)");
   });
 
-  it("puts the log into the only serving thread if replies wait for syncs, or on request", () => {
+  it("puts the log into the only serving thread, but not in a group", () => {
     const log = (placement: "together" | "apart" | "auto", more: object = {}): boolean => {
-      const options = { placement, repliesWaitForSync: true, isInGroup: false, ...more };
+      const options = { placement, isInGroup: false, ...more };
       return choosePlacement({ shards: 1, acceptors: 1, placement: "auto", log: options }, 2).hasResidentLog;
     };
     assert.equal(log("auto"), true);
     assert.equal(log("apart"), false);
-    assert.equal(log("auto", { repliesWaitForSync: false }), false);
-    assert.equal(log("together", { repliesWaitForSync: false }), true);
+    assert.equal(log("together"), true);
+    assert.equal(log("auto", { isInGroup: true }), false);
     assert.equal(log("together", { isInGroup: true }), false);
-    const options = { placement: "auto", repliesWaitForSync: true, isInGroup: false } as const;
+    const options = { placement: "auto", isInGroup: false } as const;
     const chosen = (acceptors: number, cores: number, threads?: number): string =>
       choosePlacement({ shards: 1, acceptors, placement: "together", threads, log: options }, cores).why;
     assert.equal(chosen(1, 2), "together in 1 thread, with the log (as asked)");
