@@ -27,7 +27,11 @@ const MODES = [
   { name: "-f 0", fsync: ["-f", "0", ...RESIDENT, "together"], kills: inWhole(3, 2) },
   { name: "-f 0 with a thread for the log", fsync: ["-f", "0", ...RESIDENT, "apart"], kills: inWhole(2, 1) },
   { name: "the default", fsync: [], kills: inWhole(5, 3) },
-  { name: "-f 50 with a thread for the log", fsync: ["-f", "50", ...RESIDENT, "apart"], kills: inWhole(2, 1) },
+  {
+    name: "-f 50 with a thread for the log",
+    fsync: ["-f", "50", ...RESIDENT, "apart"],
+    kills: inWhole(2, 1),
+  },
   { name: "-F", fsync: ["-F"], kills: inWhole(3, 2) },
 ].filter((mode) => only === undefined || only === mode.name);
 
