@@ -8,6 +8,7 @@ import { pack } from "msgpackr/pack";
 import { readBeanstalkdLog } from "../../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { takeoverNoteOf } from "../../../src/binlog/beanstalkd/takeover.ts";
 import { DirectoryLock } from "../../../src/binlog/disk/directory-lock.ts";
+import { RealBackgroundSync } from "../../../src/binlog/disk/real-background-sync.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { RecordState } from "../../../src/message/record.ts";
 import { canRun, NEEDS } from "../../support/machine/need.ts";
@@ -173,6 +174,30 @@ test("a takeover refuses damage in the middle of beanstalkd's log; --salvage tak
   const { ids, notices } = await takeOver(path, true);
   assert.deepEqual(ids, [1, 9]);
   assert.match(notices.join("\n"), /damaged at offset 100/);
+});
+
+test("a log that was taken over or salvaged syncs in the background", async (t) => {
+  for (const damage of [false, true]) {
+    const path = temporaryFolder(t);
+    if (damage) {
+      const { storage } = await openBinlog(realOptions(path));
+      new JobWriter(storage).put(1, "one");
+      storage.close(0);
+      const first = join(path, readdirSync(path).find((name) => name.startsWith("runnerbean"))!);
+      const bytes = readFileSync(first);
+      bytes[bytes.indexOf("one")]! ^= 1;
+      writeFileSync(first, bytes);
+    } else writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
+    const background = new RealBackgroundSync(path, () => performance.now());
+    const options = { ...realOptions(path), background, syncEvery: 50, salvage: damage };
+    const { storage } = await openBinlog(options);
+    new JobWriter(storage).put(9, "nine");
+    storage.flush(1000);
+    storage.flush(1049);
+    assert.equal(storage.syncedUpTo(0), 0, "it does not sync at once");
+    storage.close(1049);
+    assert.equal(storage.failure, undefined);
+  }
 });
 
 test("a takeover refuses ids that no server gives, and nothing of them stays", async () => {
