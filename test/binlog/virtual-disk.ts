@@ -316,6 +316,9 @@ export class VirtualBackgroundSync implements BackgroundSync {
     }
   }
 
+  /** The virtual disk counts no space of removed files. */
+  forget(): void {}
+
   close(): void {
     this.#finish = undefined;
   }

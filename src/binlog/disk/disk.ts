@@ -48,11 +48,16 @@ export interface EndedSync {
 
 /** A sync that doesn't hold up its thread; one at a time. */
 export interface BackgroundSync {
-  /** Begins to sync a file of the directory. Returns false if that is impossible now. */
-  begin(name: string): boolean;
+  /**
+   * Begins to sync a file of the directory, which is open as `handle`. Returns false if that is
+   * impossible now.
+   */
+  begin(name: string, handle: Handle): boolean;
   /** Returns the result of the sync once it has ended, and only once. */
   take(): EndedSync | undefined;
-  /** Closes the file, after a sync under way. */
+  /** Closes the file, after a sync under way. It is opened again if it is needed. */
+  forget(): void;
+  /** Does the same for good. */
   close(): void;
 }
 

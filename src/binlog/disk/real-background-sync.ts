@@ -17,6 +17,7 @@ export class RealBackgroundSync implements BackgroundSync {
   #beganMs = 0;
   #isUnderWay = false;
   #ended: EndedSync | undefined;
+  #forgets = false;
   #isClosed = false;
 
   constructor(path: string, clockMs: () => number) {
@@ -24,10 +25,10 @@ export class RealBackgroundSync implements BackgroundSync {
     this.#clockMs = clockMs;
   }
 
-  begin(name: string): boolean {
+  begin(name: string, handle: Handle): boolean {
     assert(!this.#isUnderWay && this.#ended === undefined, "one sync at a time");
     assert(!this.#isClosed, "a closed log syncs nothing");
-    if (name !== this.#name) this.#open(name);
+    if (name !== this.#name) this.#open(name, handle);
     if (this.#handle === undefined) return false;
     this.#beganMs = this.#clockMs();
     this.#isUnderWay = true;
@@ -35,19 +36,25 @@ export class RealBackgroundSync implements BackgroundSync {
     return true;
   }
 
-  /** Without a descriptor, the log syncs as it does without a background. */
-  #open(name: string): void {
+  /**
+   * Without a descriptor, the log syncs as it does without a background. So it does if the name is
+   * that of another file, because someone has replaced the directory.
+   */
+  #open(name: string, handle: Handle): void {
     this.#close();
     try {
-      this.#handle = fs.openSync(join(this.#path, name), "r");
-      this.#name = name;
+      const opened = fs.openSync(join(this.#path, name), "r");
+      if (isSameFile(opened, handle)) {
+        this.#handle = opened;
+        this.#name = name;
+      } else fs.closeSync(opened);
     } catch {}
   }
 
   readonly #end = (error: NodeJS.ErrnoException | null): void => {
     this.#isUnderWay = false;
     this.#ended = { tookMs: this.#clockMs() - this.#beganMs, error: error ?? undefined };
-    if (this.#isClosed) this.#close();
+    if (this.#forgets) this.#close();
   };
 
   take(): EndedSync | undefined {
@@ -56,14 +63,25 @@ export class RealBackgroundSync implements BackgroundSync {
     return ended;
   }
 
+  forget(): void {
+    this.#forgets = true;
+    if (!this.#isUnderWay) this.#close();
+  }
+
   close(): void {
     this.#isClosed = true;
-    if (!this.#isUnderWay) this.#close();
+    this.forget();
   }
 
   #close(): void {
     if (this.#handle !== undefined) fs.closeSync(this.#handle);
     this.#handle = undefined;
     this.#name = "";
+    this.#forgets = false;
   }
+}
+
+function isSameFile(one: Handle, other: Handle): boolean {
+  const [{ dev, ino }, file] = [fs.fstatSync(one), fs.fstatSync(other)];
+  return dev === file.dev && ino === file.ino;
 }

@@ -222,6 +222,7 @@ export class LogTail {
     this.#sync();
     assert(this.syncedSequence === this.sequence, "the log leaves only a durable segment");
     this.segments.leave();
+    this.records.forgetSegment();
     this.#ending = false;
     // The next segment must exist before the first record goes into this one; a missing file is
     // then noticed.

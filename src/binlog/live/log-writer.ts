@@ -76,6 +76,7 @@ export class LogWriter {
   /** What it makes durable: of each shard, and the last sequence. */
   readonly #syncing: Float64Array;
   #syncingSequence = 0;
+  #syncingBeganMs = 0;
   /** Arrival of the newest batch in it, and of the oldest after it. */
   #syncingSinceMs = 0;
   #laterSinceMs = 0;
@@ -290,9 +291,11 @@ export class LogWriter {
   beginSync(): boolean {
     const background = this.#background;
     if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
-    if (!background.begin(segmentName(this.#segments.current.number))) return false;
+    const beganMs = this.#clockMs();
+    if (!background.begin(segmentName(this.#segments.current.number), this.#segments.handle)) return false;
     assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     this.#isSyncing = true;
+    this.#syncingBeganMs = beganMs;
     this.#syncing.set(this.#written);
     this.#syncingSequence = this.#writtenSequence;
     this.#syncingSinceMs = this.#batchSinceMs;
@@ -300,6 +303,11 @@ export class LogWriter {
     // A batch may remain if there was no room for it.
     this.#laterSinceMs = this.#batchSinceMs;
     return true;
+  }
+
+  /** Lets go of a segment that is left: its space is free only when nothing has it open. */
+  forgetSegment(): void {
+    this.#background?.forget();
   }
 
   /**
@@ -316,7 +324,8 @@ export class LogWriter {
     if (error !== undefined) throw this.#syncError(error);
     // Meanwhile, the end of a segment or a lend of ids may have synced everything.
     if (!wasAhead) return undefined;
-    this.timings.recordSync(tookMs, this.#clockMs() - this.#syncingSinceMs);
+    // The thread may have slept since the end.
+    this.timings.recordSync(tookMs, this.#syncingBeganMs + tookMs - this.#syncingSinceMs);
     this.#unsyncedSinceMs = this.#laterSinceMs;
     this.syncedSequence = this.#syncingSequence;
     assert(this.syncedSequence <= this.#writtenSequence, "no record is durable before it is written");

@@ -1,7 +1,15 @@
 // Tests of syncs on another thread, on a real disk.
 
 import assert from "node:assert/strict";
-import { openSync, readdirSync, readlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { RealBackgroundSync } from "../../../../src/binlog/disk/real-background-sync.ts";
@@ -19,34 +27,63 @@ function opened(file: string): number {
   }).length;
 }
 
+async function endOf(sync: RealBackgroundSync) {
+  let ended: ReturnType<typeof sync.take>;
+  await eventually("the sync has ended", () => (ended = sync.take()) !== undefined);
+  return ended!;
+}
+
 test("a sync ends later, once, and keeps its file open until the next file or the end", async (t) => {
   const folder = temporaryFolder(t, "background-sync");
   const [first, second] = [join(folder, "first"), join(folder, "second")];
-  writeSync(openSync(first, "w"), "x");
-  writeFileSync(second, "y");
-  const before = opened(first);
+  const handles = [openSync(first, "w"), openSync(second, "w")] as const;
+  t.after(() => handles.forEach(closeSync));
+  for (const handle of handles) writeSync(handle, "x");
   const sync = new RealBackgroundSync(folder, () => performance.now());
   assert.equal(sync.take(), undefined);
-  assert.equal(sync.begin("first"), true);
+  assert.equal(sync.begin("first", handles[0]), true);
   assert.equal(sync.take(), undefined, "the event loop tells of its end");
-  const end = async () => {
-    let ended: ReturnType<typeof sync.take>;
-    await eventually("the sync has ended", () => (ended = sync.take()) !== undefined);
-    return ended!;
-  };
-  const { tookMs, error } = await end();
+  const { tookMs, error } = await endOf(sync);
   assert.ok(tookMs >= 0 && error === undefined);
   assert.equal(sync.take(), undefined);
-  assert.equal(opened(first), before + 1);
-  assert.equal(sync.begin("second"), true);
-  assert.deepEqual([opened(first), opened(second)], [before, 1]);
+  assert.equal(opened(first), 2);
+  assert.equal(sync.begin("second", handles[1]), true);
+  assert.deepEqual([opened(first), opened(second)], [1, 2]);
   sync.close();
-  assert.equal(opened(second), 1, "not before the sync is over");
-  await eventually("the file is closed", () => opened(second) === 0);
+  assert.equal(opened(second), 2, "not before the sync is over");
+  await eventually("the file is closed", () => opened(second) === 1);
 });
 
-test("without the file there is no sync", (t) => {
-  const sync = new RealBackgroundSync(temporaryFolder(t, "background-sync"), () => performance.now());
-  assert.equal(sync.begin("missing"), false);
+test("a file that is forgotten is closed, after a sync under way, and opened again", async (t) => {
+  const folder = temporaryFolder(t, "background-sync");
+  const file = join(folder, "file");
+  const handle = openSync(file, "w");
+  t.after(() => closeSync(handle));
+  const sync = new RealBackgroundSync(folder, () => performance.now());
+  sync.forget();
+  assert.equal(sync.begin("file", handle), true);
+  sync.forget();
+  assert.equal(opened(file), 2, "a sync is under way");
+  assert.equal((await endOf(sync)).error, undefined);
+  assert.equal(opened(file), 1);
+  assert.equal(sync.begin("file", handle), true);
+  await endOf(sync);
+  assert.equal(opened(file), 2);
+  sync.forget();
+  assert.equal(opened(file), 1);
+  sync.close();
+});
+
+test("without the file, or with another one of that name, there is no sync", (t) => {
+  const folder = temporaryFolder(t, "background-sync");
+  const file = join(folder, "file");
+  const handle = openSync(file, "w");
+  t.after(() => closeSync(handle));
+  renameSync(file, join(folder, "moved"));
+  const sync = new RealBackgroundSync(folder, () => performance.now());
+  assert.equal(sync.begin("file", handle), false);
+  writeFileSync(file, "x");
+  assert.equal(sync.begin("file", handle), false);
+  assert.equal(opened(file), 0);
   sync.close();
 });
