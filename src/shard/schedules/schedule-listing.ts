@@ -80,15 +80,20 @@ export class ScheduleListing implements SlicedCommand {
     if (name <= after || (tube !== undefined && facts.tube !== tube)) return;
     const found = this.#found;
     const isFull = found.length === limit;
-    this.#hasMore ||= isFull;
-    if (isFull && name > found[limit - 1]!.name) return;
+    if (isFull && name > found[limit - 1]!.name) {
+      this.#hasMore = true;
+      return;
+    }
     const place = placeOf(found, name);
     // Meanwhile, it may have been set again, or deleted and set.
     if (found[place]?.name === name) {
       found[place] = schedule;
       return;
     }
-    if (isFull) found.pop();
+    if (isFull) {
+      this.#hasMore = true;
+      found.pop();
+    }
     found.splice(place, 0, schedule);
     assert(found.length <= limit, "the first schedules are no more than asked for");
   }

@@ -9,9 +9,12 @@ import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
+import type { SchedulePage } from "../../../src/protocol/schedule-list.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { RingWriter } from "../../../src/ring/ring-writer.ts";
 import { WORK_PER_MS } from "../../../src/shard/run-queue.ts";
+import { ScheduleListing } from "../../../src/shard/schedules/schedule-listing.ts";
+import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
 type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" | "atMs" | "ttrSeconds">>;
@@ -240,6 +243,32 @@ describe("a shard whose turns are long", () => {
     for (; count === 0 || core.slicedCommands.size > 0; count++) turns.turn();
     // A thousand are looked at in a turn.
     assert.ok(count >= 9 && count < 20, `${count} turns`);
+  });
+
+  it("lists a schedule that is deleted and set again meanwhile once, as the last page", () => {
+    const turns = new Turns(1, 0, () => turns.nowMs);
+    const { schedules } = turns.core.engine;
+    const names = ["a", "b", "c"];
+    for (const [index, name] of names.entries())
+      schedules.restore(new Schedule(index + 1, scheduleFacts(name)));
+    const { table } = schedules;
+    for (const limit of [3, 2]) {
+      let page: SchedulePage | undefined;
+      const session = { ended: false } as ShardSession;
+      const listed = { after: "", tube: undefined, limit };
+      const listing = new ScheduleListing(turns.core.engine, session, listed, (found) => (page = found));
+      assert.ok(!listing.step(3));
+      const again = table.get("b")!;
+      table.remove(again);
+      table.add(again);
+      while (!listing.step(1)) {}
+      listing.finish();
+      assert.deepEqual(
+        page!.lines.map(({ name }) => name),
+        names.slice(0, limit),
+      );
+      assert.equal(page!.hasMore, limit === 2);
+    }
   });
 
   it("lets a connection move with a wait and its end in the queue", () => {
