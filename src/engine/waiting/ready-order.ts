@@ -55,7 +55,7 @@ export class ReadyOrder {
   #size = 0;
   /** Number of log entries read; -1 before the heap exists. */
   #read = -1;
-  /** Watched tubes that are not in a heap that is built in steps; undefined otherwise. */
+  /** Tubes that a heap that is built in steps has not looked at; undefined otherwise. */
   #left: Iterator<Tube, undefined> | undefined;
   /** Whether its steps came too late for the log once. */
   #isLate = false;
@@ -142,7 +142,8 @@ export class ReadyOrder {
   }
 
   /**
-   * Builds the heap anew, up to `tubesMax` watched tubes in a step. Returns whether it is complete.
+   * Builds the heap anew, looking at up to `tubesMax` tubes in a step. Returns whether it is
+   * complete.
    */
   build(watched: Watched, readyTubes: readonly Tube[], tubesMax: number): boolean {
     assert(tubesMax > 0, "a step looks at a tube");
@@ -157,7 +158,7 @@ export class ReadyOrder {
       this.#size = 0;
       this.#tubes = [];
       this.#makeRoom(Math.min(watched.size, readyTubes.length));
-      this.#left = watched.keys();
+      this.#left = watched.size <= readyTubes.length ? watched.keys() : backwards(readyTubes);
       this.#read = noted;
     }
     this.#readLog(watched);
@@ -169,7 +170,8 @@ export class ReadyOrder {
         this.#isLate = false;
         return true;
       }
-      const place = gives(tube) && tube.ready.top !== NO_SLOT ? this.#at.placeNow(tube) : Number.NaN;
+      const mayGive = gives(tube) && tube.ready.top !== NO_SLOT && watched.has(tube);
+      const place = mayGive ? this.#at.placeNow(tube) : Number.NaN;
       if (!Number.isNaN(place)) this.#add(tube, place);
     }
     return false;
@@ -300,6 +302,14 @@ export class ReadyOrder {
     }
     this.#place(position, tube, place, pri, id);
   }
+}
+
+/**
+ * Visits tubes from the end, because the last one takes the place of one that leaves. New ones at
+ * the end are not visited: they are noted in the log.
+ */
+function* backwards(tubes: readonly Tube[]): Generator<Tube, undefined> {
+  for (let at = tubes.length - 1; at >= 0; at = Math.min(at, tubes.length) - 1) yield tubes[at]!;
 }
 
 /** Returns whether a tube may give a job, unless limits of groups leave none. */

@@ -19,7 +19,8 @@ export class PrepareOrder implements SlicedCommand {
   }
 
   get jobs(): number {
-    return this.#session.engineSession.watches.size;
+    const { watches } = this.#session.engineSession;
+    return Math.min(watches.size, this.#engine.queues.readyTubes.length);
   }
 
   step(tubesMax: number, nowMs: number): boolean {

@@ -7,7 +7,7 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
-import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
 import { HELD_LOOKS_MAX } from "../../../../src/engine/waiting/tube-turns.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
@@ -256,6 +256,31 @@ describe("the order of a session's ready tubes", () => {
     const slot = engine.reserve(client, 0, 0);
     assert.equal(idOf(engine, slot), tubes + 1);
     assert.ok(engine.looks < 20, `${engine.looks} looks`);
+  });
+
+  it("prepares the ready tubes alone of a session that watches many more", () => {
+    const [tubes, watched] = [3000, 30_000];
+    const engine = new Engine({ effects: unheardEffects(), ownsDefaultTube: true });
+    const [client, other] = [engine.session(0), engine.session(1)];
+    const plain = { pri: 5, delaySeconds: 0, group: "", weight: 1, expiresAtMs: 0 };
+    for (let n = 1; n <= watched; n++) engine.watch(client, `q${n}`);
+    for (let id = 1; id <= tubes; id++) put(engine, { ...plain, id, tube: `q${id}` }, 0);
+    // One that the client doesn't watch has the best job.
+    put(engine, { ...plain, id: tubes + 1, tube: "other", pri: 0 }, 0);
+    engine.looks = 0;
+    for (let n = 0; !engine.prepareOrder(client, 100, 0); n++) {
+      // The last tube takes the place of one that leaves.
+      engine.reserveJob(other, n + 1, 0);
+      put(engine, { ...plain, id: tubes + 2 + n, tube: `q${watched - n}` }, 0);
+    }
+    assert.ok(engine.looks < 2 * tubes, `${engine.looks} looks`);
+    const [seen, left] = [new Set<number>(), engine.jobCounts[JobState.Ready]! - 1];
+    for (let slot = 0; slot >= 0; ) {
+      slot = engine.reserve(client, 0, 0);
+      if (slot >= 0) seen.add(idOf(engine, slot));
+    }
+    assert.equal(seen.size, left);
+    assert.ok(!seen.has(tubes + 1));
   });
 
   it("prepares an order at once whose steps come too late for what others do", () => {
