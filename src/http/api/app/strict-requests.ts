@@ -41,9 +41,9 @@ function refuseParameters(known: readonly string[]): preHandlerHookHandler {
 const refuseBody: preHandlerHookHandler = ({ body }, _reply, done) => {
   if (body === undefined || body === null) return done();
   const isRaw = typeof body !== "object" || Array.isArray(body) || ArrayBuffer.isView(body);
-  const [field] = typeof body === "object" ? Object.keys(body) : [""];
-  if (field === undefined) return done();
-  // The "fields" of bytes and lists are their indices.
+  // The fields of bytes and lists are their indices, of which there may be millions.
+  const [field] = isRaw ? [""] : Object.keys(body);
+  if (field === undefined || (Array.isArray(body) && body.length === 0)) return done();
   throw new Problem(
     "bad-request",
     isRaw ? "This request takes no body." : `"/${field}" is not known here: this request takes no body.`,

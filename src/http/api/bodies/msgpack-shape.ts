@@ -1,5 +1,6 @@
-// Checks the raw bytes of a MessagePack request: only values that JSON can express are allowed. So
-// parsing loses nothing, and no value costs more memory than its bytes justify.
+// Checks the raw bytes of a MessagePack request: only values that JSON can express are allowed, and
+// bytes as the body of a job. So parsing loses nothing, and no value costs more memory than its bytes
+// justify: whatever lists the fields of an object would make millions of texts of bytes.
 
 import { isUtf8 } from "node:buffer";
 import { latin1 } from "../../../base/bytes.ts";
@@ -20,6 +21,8 @@ interface Open {
   left: number;
   /** Keys so far, for a map. */
   readonly keys: Set<string> | undefined;
+  /** The last key of a map. */
+  key: string;
 }
 
 const refuse = (detail: string): never => {
@@ -35,10 +38,12 @@ export function checkMsgpackShape(bytes: Buffer): void {
     const parent = open.at(-1);
     if (parent !== undefined) {
       // A map has two values per field; the first is the key.
-      if (parent.keys !== undefined && parent.left % 2 === 0) checkKey(bytes, at, parent.keys);
+      if (parent.keys !== undefined && parent.left % 2 === 0) parent.key = checkKey(bytes, at, parent.keys);
       parent.left--;
     }
     const head = bytes[at]!;
+    if (isBytes(head) && !isBodyOfJob(open))
+      refuse("Bytes can only be the body of a job; send other values as text.");
     const count = countAt(bytes, at, head);
     if (count === undefined) checkPlain(bytes, at, head);
     else open.push(opened(head, count, open.length));
@@ -49,7 +54,13 @@ export function checkMsgpackShape(bytes: Buffer): void {
 function opened(head: number, count: number, depth: number): Open {
   if (depth > DEPTH_MAX) refuse(`The request is nested more than ${DEPTH_MAX} deep.`);
   const isMap = head < 0x90 || head >= 0xde;
-  return isMap ? { left: 2 * count, keys: new Set() } : { left: count, keys: undefined };
+  return isMap ? { left: 2 * count, keys: new Set(), key: "" } : { left: count, keys: undefined, key: "" };
+}
+
+/** Returns whether the value inside of `open` is the body of the only job or of one in "jobs". */
+function isBodyOfJob(open: readonly Open[]): boolean {
+  const isOfJob = open.length === 1 || (open.length === 3 && open[0]!.key === "jobs");
+  return isOfJob && open.at(-1)!.key === "body";
 }
 
 /**
@@ -86,14 +97,18 @@ function checkHighWord(word: number): void {
     refuse("An integer in a MessagePack request must be between -2^53 and 2^53 - 1; send it as text.");
 }
 
-function checkKey(bytes: Buffer, at: number, keys: Set<string>): void {
+/** Returns the key; "" if it is truncated. */
+function checkKey(bytes: Buffer, at: number, keys: Set<string>): string {
   if (!isText(bytes[at]!)) refuse("Keys of a MessagePack map must be strings.");
-  if (at + sizeAt(bytes, at) > bytes.length) return;
+  if (at + sizeAt(bytes, at) > bytes.length) return "";
   const key = textAt(bytes, at);
   if (FORBIDDEN.has(key)) refuse(`A field can't be ${key}.`);
   if (keys.has(key)) refuse(`The field ${key} appears twice.`);
   keys.add(key);
+  return key;
 }
+
+const isBytes = (head: number): boolean => head >= 0xc4 && head <= 0xc6;
 
 const isText = (head: number): boolean => (head >= 0xa0 && head < 0xc0) || (head >= 0xd9 && head <= 0xdb);
 
