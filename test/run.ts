@@ -30,7 +30,7 @@ import {
   WHOLE_ONLY,
 } from "./support/run/files.ts";
 import { type Piece, Player, ROOM_ENTRY } from "./support/run/player.ts";
-import { fileHasTurn, nextTurn, turnIn } from "./support/run/turns.ts";
+import { fileHasTurn, nextTurn, noteTurn, turnIn } from "./support/run/turns.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
 import { WHOLE, WHY_LATER, WHY_WHOLE_ONLY } from "./support/whole.ts";
@@ -53,7 +53,11 @@ const TELL_MS = 60_000;
 const root = fileURLToPath(new URL("..", import.meta.url));
 const parts = process.argv.slice(2);
 /** Number of this run, which says what has its turn; undefined where everything is played. */
-const { TURN = WHOLE || parts.length > 0 ? undefined : `${nextTurn(`${root}.tmp/turn`)}` } = process.env;
+const TURN_FILE = `${root}.tmp/turn`;
+const drawnTurn =
+  WHOLE || parts.length > 0 || process.env["TURN"] !== undefined ? undefined : nextTurn(TURN_FILE);
+if (drawnTurn !== undefined) noteTurn(TURN_FILE, drawnTurn);
+const TURN = process.env["TURN"] ?? drawnTurn?.toString();
 
 /** Why a file is left out, or undefined if it is played. */
 function whyLeftOut(file: string): string | undefined {
@@ -232,4 +236,6 @@ tellSkipped();
 for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);
 if (files.length === 0) console.error("No test file found");
-process.exitCode = failures.length === 0 && incomplete.length === 0 && files.length > 0 ? 0 : 1;
+const hasPassed = failures.length === 0 && incomplete.length === 0 && files.length > 0;
+if (hasPassed && drawnTurn !== undefined) noteTurn(TURN_FILE, drawnTurn + 1);
+process.exitCode = hasPassed ? 0 : 1;

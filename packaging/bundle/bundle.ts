@@ -127,10 +127,11 @@ async function buildParts(): Promise<Parts> {
     metafile: true,
   });
   const textOf = new Map(outputFiles!.map(({ path, text }) => [path, text]));
-  const sources = Object.keys(ENTRIES).map((name): [string, string] => [
-    name,
-    `(function(module,exports,require,__filename,__dirname){${textOf.get(join(OUT, `${name}.js`))}})`,
-  ]);
+  const sources = Object.keys(ENTRIES).map((name): [string, string] => {
+    const text = textOf.get(join(OUT, `${name}.js`));
+    if (text === undefined) throw new Error(`esbuild made no ${name}.js`);
+    return [name, `(function(module,exports,require,__filename,__dirname){${text}})`];
+  });
   return { sources: new Map(sources), inputs: Object.keys(metafile!.inputs) };
 }
 

@@ -71,13 +71,17 @@ describe("a start", () => {
   it("that is interrupted ends with 0 and never reports that it serves", async (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     await atBestBelow(3000, async () => {
-      const server = run(t, [...OURS, "-V", "-b", temporaryFolder(t)]);
-      await untilItSays(server, /^bind /m);
-      const startedAt = performance.now();
-      server.signal("SIGTERM");
-      assert.deepEqual(await server.exited, { code: 0, signal: null });
-      assert.doesNotMatch(server.stderr, /serves on/);
-      return performance.now() - startedAt;
+      for (;;) {
+        const server = run(t, [...OURS, "-V", "-b", temporaryFolder(t)]);
+        await untilItSays(server, /^bind /m);
+        const startedAt = performance.now();
+        server.signal("SIGTERM");
+        assert.deepEqual(await server.exited, { code: 0, signal: null });
+        const isTooLate = /serves on.*SIGTERM: stopping/s.test(server.stderr);
+        if (isTooLate) continue;
+        assert.doesNotMatch(server.stderr, /serves on/);
+        return performance.now() - startedAt;
+      }
     });
   });
 

@@ -52,6 +52,7 @@ export class RealBackgroundSync implements BackgroundSync {
   }
 
   readonly #end = (error: NodeJS.ErrnoException | null): void => {
+    assert(this.#isUnderWay, "a sync that ends has begun");
     this.#isUnderWay = false;
     this.#ended = { tookMs: this.#clockMs() - this.#beganMs, error: error ?? undefined };
     if (this.#forgets) this.#close();
@@ -59,6 +60,7 @@ export class RealBackgroundSync implements BackgroundSync {
 
   take(): EndedSync | undefined {
     const ended = this.#ended;
+    assert(ended === undefined || !this.#isUnderWay, "none begins before the last one is taken");
     this.#ended = undefined;
     return ended;
   }

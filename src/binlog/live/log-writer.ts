@@ -324,6 +324,7 @@ export class LogWriter {
     if (error !== undefined) throw this.#syncError(error);
     // Meanwhile, the end of a segment or a lend of ids may have synced everything.
     if (!wasAhead) return undefined;
+    assert(this.#syncingSequence > this.syncedSequence, "a sync that is ahead makes records durable");
     // The thread may have slept since the end.
     this.timings.recordSync(tookMs, this.#syncingBeganMs + tookMs - this.#syncingSinceMs);
     this.#unsyncedSinceMs = this.#laterSinceMs;

@@ -50,6 +50,7 @@ export class SyncPolicy {
 
   /** Returns whether there is time for a sync in the background. */
   mayBegin(nowMs: number): boolean {
+    assert(nowMs >= 0, "the time is never negative");
     return this.#every !== "never" && nowMs < this.#dirtySinceMs + this.#every;
   }
 

@@ -93,8 +93,8 @@ function jobCards(batch: BatchRow, jobs: BatchJobs): Part {
   const troubled = members.filter((job) => isDead(job) || job.state === "buried");
   return html`${batch.open + batch.failed > 0 ? troubledCard(troubled, isWhole ? batch.failed : 0) : nothing}
     ${members.length === 0 ? nothing : tubesCard(batch, members)} ${batch.waiting > 0 ? waitingCard(batch, waiting) : nothing}
-    ${restMsOf(jobs) < REFRESH_MS ? nothing : html`<p class="quiet">The server had to examine ${exact(jobs.examined)} jobs to find these, so this list is renewed only every ${duration(Math.round((REFRESH_MS + restMsOf(jobs)) / 1000))}. The numbers above are always new.</p>`}
-    ${isWhole ? nothing : html`<p class="quiet">It has too many jobs to show all of them here; the numbers above count all.</p>`}`;
+    ${restMsOf(jobs) < REFRESH_MS ? nothing : html`<p class="quiet">The server examines ${exact(jobs.examined)} jobs for this list, so it is refreshed only every ${duration(Math.round((REFRESH_MS + restMsOf(jobs)) / 1000))}. The numbers above are always up to date.</p>`}
+    ${isWhole ? nothing : html`<p class="quiet">Not all of its jobs are listed: there are too many, or the search reached its limit. The numbers above count all.</p>`}`;
 }
 
 /** Failed members that died still exist as jobs; other failed members don't. */

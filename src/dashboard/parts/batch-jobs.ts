@@ -39,27 +39,33 @@ export async function jobsOfBatch(
   { name, number, open, failed, waiting: awaiting }: BatchRow,
   get: (path: string) => Promise<unknown>,
 ): Promise<BatchJobs> {
-  const members: JobRow[] = [];
-  const waiting: JobRow[] = [];
+  // By id: a job that moves to another shard meanwhile may be found twice.
+  const members = new Map<number, JobRow>();
+  const waiting = new Map<number, JobRow>();
   let [examined, cursor, lastFilter] = [0, "" as string | null, ""];
   for (let page = 0; page < PAGES_MAX && examined < EXAMINED_MAX && cursor !== null; page++) {
     // No more can exist, so the search may stop after that many.
     const filter = filterOf(
-      members.length < Math.min(open + failed, JOBS_MAX),
-      waiting.length < Math.min(awaiting, JOBS_MAX),
+      members.size < Math.min(open + failed, JOBS_MAX),
+      waiting.size < Math.min(awaiting, JOBS_MAX),
     );
     if (filter === undefined) break;
     const answer = await pageOf({ name, number }, filter, cursor, get);
     // A member may wait for another batch, but not for its own.
-    for (const job of answer.items) (job.batch === name ? members : waiting).push(job);
+    for (const job of answer.items) (job.batch === name ? members : waiting).set(job.id, job);
     examined += answer.examined;
     cursor = answer.cursor;
     lastFilter = filter;
   }
   const hasEnded = (without: string): boolean => cursor === null && lastFilter !== without;
-  const hasMembers = members.length >= open + failed || hasEnded("waitsFor");
-  const hasWaiting = waiting.length >= awaiting || hasEnded("batch");
-  return { members, waiting, isWhole: hasMembers && hasWaiting, examined };
+  const hasMembers = members.size >= open + failed || hasEnded("waitsFor");
+  const hasWaiting = waiting.size >= awaiting || hasEnded("batch");
+  return {
+    members: [...members.values()],
+    waiting: [...waiting.values()],
+    isWhole: hasMembers && hasWaiting,
+    examined,
+  };
 }
 
 async function pageOf(

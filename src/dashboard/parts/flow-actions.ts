@@ -40,7 +40,7 @@ export function resumeSchedule(name: string): void {
 export function runSchedule(name: string, tube: string): void {
   ask({
     title: html`Run the schedule <bdi>${name}</bdi> now`,
-    content: () => html`<p>It puts one job into ${tube} at once. This doesn't change its next run.</p>`,
+    content: () => html`<p>It puts one job into ${tube} at once. The next scheduled run stays as it is.</p>`,
     verb: () => "Run now",
     act: async () => {
       const { id } = (await change("schedules", name, "run")) as { id: number };

@@ -63,8 +63,6 @@ export interface Column {
   /** Shown by default. */
   readonly isUsual: boolean;
   readonly label: string | Part;
-  /** Short form of the label for narrow screens. */
-  readonly sign?: string;
   /** Hidden on all narrow screens, or only on those of phones. */
   readonly hides?: "optional" | "tablet";
   readonly cell: (tube: TubeRow) => string | Part;
@@ -77,7 +75,6 @@ const count = (name: keyof JobCounts, sign: string): Column => ({
   name,
   isUsual: true,
   label: html`<span title=${name}><span class=${name} aria-hidden="true">${sign}</span> <span class="word">${name}</span></span>`,
-  sign,
   cell: ({ jobs }) => exact(jobs[name]),
   isZero: ({ jobs }) => jobs[name] === 0,
   tone: ({ jobs }) => (name === "buried" && jobs[name] > 0 ? "buried" : ""),
@@ -234,8 +231,8 @@ export function tubeTable(
             ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
             <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a>${pausedSign(tube)}</th>
             ${columns.map(
-              ({ cell, isZero, tone, hides = "", sign, label }) =>
-                html`<td data-label=${sign ?? (typeof label === "string" ? label : "")} class="${hides} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
+              ({ name, cell, isZero, tone, hides = "", label }) =>
+                html`<td data-label=${typeof label === "string" ? label : name} class="${hides} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
                   ${cell(tube)}
                 </td>`,
             )}

@@ -127,7 +127,7 @@ class SettingsAsking {
     if (kind === "expire")
       return html`<label>${label}
         <select name=${name} @change=${change}>
-          <option value="" ?selected=${value === ""}>${otherwise === "none" ? "(deleted)" : otherwise}</option>
+          <option value="" ?selected=${value === ""}>${otherwise === "none" ? (this.#pattern === this.#tube ? "not set (deleted)" : "not set") : otherwise}</option>
           ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
         </select></label>`;
     const unit = kind === "seconds" ? ", s" : kind === "rate" ? ", jobs/seconds" : "";

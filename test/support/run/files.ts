@@ -32,6 +32,8 @@ const COMPUTING = [
  * less time than the start of a process.
  */
 export const ALONE = [
+  // It sets the exit code of its process back.
+  "binlog/tools/cli",
   // They compute for seconds, and other cores can play them meanwhile.
   "engine/engine-random",
   "engine/engine-many",

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "../machine/temporary-folder.ts";
 import { hasTurn } from "../whole.ts";
 import { ALONE, isOneOf, processesFor, WHOLE_ONLY } from "./files.ts";
-import { fileHasTurn, nextTurn, ROWS, TURNS, turnIn } from "./turns.ts";
+import { fileHasTurn, nextTurn, noteTurn, ROWS, TURNS, turnIn } from "./turns.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const all = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root });
@@ -54,5 +54,10 @@ it("runs count on, and begin anew where the number can't be read", (t) => {
   const place = join(temporaryFolder(t, "turn"), "there", "turn");
   const first = nextTurn(place);
   assert.ok(first >= 0 && first < TURNS);
+  noteTurn(place, first + 1);
   assert.equal(nextTurn(place), (first + 1) % TURNS);
+  noteTurn(place, TURNS);
+  assert.equal(nextTurn(place), 0);
+  noteTurn(join(place, "turn"), 1);
+  assert.equal(nextTurn(place), 0, "a number that can't be kept is no failure");
 });

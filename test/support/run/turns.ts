@@ -99,14 +99,19 @@ export function fileHasTurn(file: string, turn: number): boolean {
 export const turnIn = (file: string, turn: number): number => Math.floor(turn / (rowOf(file)?.length ?? 1));
 
 /**
- * The number after that of the last run, kept in `place`; the first is drawn. So everything is
- * played within a few runs.
+ * The number kept in `place`; the first is drawn. Each run that passes counts on, so everything is
+ * played within a few.
  */
-export function nextTurn(place: string): number {
-  const turn = (lastTurn(place) ?? drawnSeed()) % TURNS;
-  mkdirSync(dirname(place), { recursive: true });
-  writeFileSync(place, `${turn + 1}`);
-  return turn;
+export const nextTurn = (place: string): number => (lastTurn(place) ?? drawnSeed()) % TURNS;
+
+/** Keeps the number of the next run: the same again after a failure, with the files that failed. */
+export function noteTurn(place: string, turn: number): void {
+  try {
+    mkdirSync(dirname(place), { recursive: true });
+    writeFileSync(place, `${turn % TURNS}`);
+  } catch {
+    // Where that is not permitted, each run draws its number.
+  }
 }
 
 function lastTurn(place: string): number | undefined {

@@ -151,7 +151,7 @@ const kibOf = (bytes: number): number => Math.ceil(bytes / 1024);
 
 const unsentText = (bytes: number): string =>
   JSON.stringify({
-    detail: `What this page would show now takes ${kibOf(bytes)} KiB; the server sends at most ${kibOf(VIEW_BYTES_MAX)} KiB at a time. If the page has a filter, narrow it down.`,
+    detail: `This page has ${kibOf(bytes)} KiB to show; the server sends at most ${kibOf(VIEW_BYTES_MAX)} KiB at a time. If the page has a filter, use it to show less.`,
   });
 
 /** Throws RangeError if there is no such view. */
