@@ -1,6 +1,6 @@
 // Checks the raw bytes of a MessagePack request: only values that JSON can express are allowed, and
-// bytes as the body of a job. So parsing loses nothing, and no value costs more memory than its bytes
-// justify: whatever lists the fields of an object would make millions of texts of bytes.
+// bytes as the body of a job. So parsing loses nothing, and no value costs more memory than its
+// bytes justify: whatever lists the fields of an object would make millions of texts of bytes.
 
 import { isUtf8 } from "node:buffer";
 import { latin1 } from "../../../base/bytes.ts";
