@@ -69,7 +69,7 @@ describe("strict requests over HTTP", () => {
       const headers = { "content-type": "application/msgpack", "content-length": `${MSGPACK_BYTES.length}` };
       refused(
         await server.ask(path, { method, headers, body: MSGPACK_BYTES }),
-        /^This request takes no body/,
+        /^Bytes can only be the body of a job/,
       );
       assert.equal((await get("/v1/audit")).items.length, changesBefore);
     }
