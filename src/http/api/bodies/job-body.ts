@@ -19,18 +19,9 @@ export type JsonReader = (job: JobBody, index: number) => string;
 export function jsonReader(request: FastifyRequest): JsonReader {
   const { text } = request;
   request.text = undefined;
-  if (text === undefined) return ({ json }) => JSON.stringify(json, noBytes);
+  if (text === undefined) return ({ json }) => JSON.stringify(json);
   let values: (string | undefined)[] | undefined;
   return (_job, index) => (values ??= jsonValues(text))[index]!;
-}
-
-function noBytes(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
-  if (this[key] instanceof Uint8Array)
-    throw new Problem(
-      "bad-request",
-      `The field "${key}" of a json has bytes, which JSON can't represent; send a body.`,
-    );
-  return value;
 }
 
 export function bodyOf(job: JobBody, index: number, jsonOf: JsonReader): PutBody {
