@@ -43,12 +43,12 @@ export class RealBackgroundSync implements BackgroundSync {
   #open(name: string, handle: Handle): void {
     this.#close();
     try {
-      const opened = fs.openSync(join(this.#path, name), "r");
-      if (isSameFile(opened, handle)) {
-        this.#handle = opened;
-        this.#name = name;
-      } else fs.closeSync(opened);
-    } catch {}
+      this.#handle = fs.openSync(join(this.#path, name), "r");
+      if (isSameFile(this.#handle, handle)) this.#name = name;
+      else this.#close();
+    } catch {
+      this.#close();
+    }
   }
 
   readonly #end = (error: NodeJS.ErrnoException | null): void => {

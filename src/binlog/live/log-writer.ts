@@ -291,9 +291,9 @@ export class LogWriter {
   beginSync(): boolean {
     const background = this.#background;
     if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
+    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
     if (!background.begin(segmentName(this.#segments.current.number), this.#segments.handle)) return false;
-    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     this.#isSyncing = true;
     this.#syncingBeganMs = beganMs;
     this.#syncing.set(this.#written);

@@ -123,8 +123,7 @@ export class EventHub {
 
   #send(topic: Topic, text: string): void {
     for (const { sink, stands } of topic.streams) if (!stands()) sink.end();
-    const bytes = Buffer.byteLength(text);
-    const [event, data] = bytes > VIEW_BYTES_MAX ? ["unsent", unsentText(bytes)] : ["view", text];
+    const [event, data] = Buffer.byteLength(text) > VIEW_BYTES_MAX ? ["unsent", UNSENT] : ["view", text];
     topic.last = `event: ${event}\nid: ${++this.#number}\ndata: ${data}\n\n`;
     for (const { sink, stands } of topic.streams)
       if (!sink.writableNeedDrain && stands()) sink.write(topic.last);
@@ -147,12 +146,10 @@ export class EventHub {
   }
 }
 
-const kibOf = (bytes: number): number => Math.ceil(bytes / 1024);
-
-const unsentText = (bytes: number): string =>
-  JSON.stringify({
-    detail: `This page has ${kibOf(bytes)} KiB to show; the server sends at most ${kibOf(VIEW_BYTES_MAX)} KiB at a time. If the page has a filter, use it to show less.`,
-  });
+/** Always the same, or a screen reader would read it out each second. */
+const UNSENT = JSON.stringify({
+  detail: `This page has more to show than the ${VIEW_BYTES_MAX / 1024} KiB that the server sends at a time. If it has a filter, use it to show less.`,
+});
 
 /** Throws RangeError if there is no such view. */
 export function viewNamed(name: string): View {
