@@ -61,7 +61,7 @@ export class ZoneClock {
    */
   changeMs(fromMs: number, toMs: number): number {
     const before = this.offsetMs(fromMs);
-    let [low, high] = [fromMs / SECOND_MS, toMs / SECOND_MS];
+    let [low, high] = [Math.floor(fromMs / SECOND_MS), Math.ceil(toMs / SECOND_MS)];
     while (high - low > 1) {
       const middle = Math.floor((low + high) / 2);
       if (this.offsetMs(middle * SECOND_MS) === before) low = middle;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CronTimes, cronProblem, zoneProblem } from "../../../../src/shard/schedules/cron-times.ts";
+import { ZoneClock } from "../../../../src/shard/schedules/zone-clock.ts";
 
 /** A search takes a few ms at most, and much less on average. */
 const SEARCH_MS_MAX = 15;
@@ -115,4 +116,17 @@ describe("a cron expression", () => {
     const timing = { cron: "* * * * *", zone: "Mars/Base", everyMs: 0 };
     assert.equal(new CronTimes().next(timing, NOW_MS), Number.POSITIVE_INFINITY);
   });
+});
+
+it("finds a change of the clocks between times that are no whole seconds", () => {
+  const clock = ZoneClock.of("Europe/Berlin");
+  const changeMs = Date.parse("2026-03-29T01:00Z");
+  for (const [before, after] of [
+    [100, 1100],
+    [1, 1],
+    [999, 1],
+    [500, 1600],
+  ] as const)
+    assert.equal(clock.changeMs(changeMs - before, changeMs + after), changeMs);
+  assert.equal(clock.changeMs(changeMs - 7_200_100, changeMs + 1100), changeMs);
 });
