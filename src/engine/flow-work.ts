@@ -54,9 +54,7 @@ export class FlowWork extends Transfers {
     if (isLostAfter(batch, (flows.flags[row]! & FlowFlag.Any) !== 0)) {
       this.batches.counts.buried++;
       this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reasonOf(batch)));
-      tube.buries++;
-      this.jobBuries++;
-      page.buries[row] = page.buries[row]! + 1;
+      this.countBury(slot, tube);
       this.queues.becomeBuried(slot, tube, nowMs);
       this.records?.updated(slot);
       return;

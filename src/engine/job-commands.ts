@@ -92,7 +92,7 @@ export class JobCommands extends BatchReserves {
     if (attributes?.lost !== undefined) this.#beginLost(slot, tube, attributes.lost, nowMs);
     else if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
-    if (this.records?.put(slot) === false) return this.#undoPut(slot, tube);
+    if (this.records?.put(slot) === false) return this.#undoPut(slot, tube, attributes);
     if (attributes !== undefined) this.store.weighGroup(slot, tube);
     tube.totalJobs++;
     this.totalJobs++;
@@ -105,6 +105,7 @@ export class JobCommands extends BatchReserves {
   /** Buries a new job whose batch has failed already. */
   #beginLost(slot: number, tube: Tube, reason: Uint8Array, nowMs: number): void {
     this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reason));
+    this.countBury(slot, tube);
     this.queues.becomeBuried(slot, tube, nowMs);
   }
 
@@ -117,7 +118,8 @@ export class JobCommands extends BatchReserves {
     return outcome;
   }
 
-  #undoPut(slot: number, tube: Tube): Outcome {
+  #undoPut(slot: number, tube: Tube, attributes: JobAttributes | undefined): Outcome {
+    if (attributes?.lost !== undefined) this.countBury(slot, tube, -1);
     this.queues.leave(slot);
     this.store.remove(slot, tube);
     return Outcome.NoRoom;
@@ -304,12 +306,8 @@ export class JobCommands extends BatchReserves {
     const slot = this.#takeFromHolder(session, id, pri, nowMs);
     if (slot === NO_SLOT) return Outcome.NotFound;
     this.policies.failures.add(slot, FailureCause.Buried, session.index, nowMs, reason);
-    const page = this.jobs.pageOf(slot);
-    const row = rowOf(slot);
     const tube = this.tubeOf(slot);
-    tube.buries++;
-    this.jobBuries++;
-    page.buries[row] = page.buries[row]! + 1;
+    this.countBury(slot, tube);
     this.queues.becomeBuried(slot, tube, nowMs);
     this.records?.updated(slot);
     this.serveIfLimited(tube, nowMs);

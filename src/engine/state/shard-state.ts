@@ -126,6 +126,16 @@ export class ShardState {
     return this.queues.tubeOf(slot);
   }
 
+  /** Counts a burial of a job, or takes it back (-1). */
+  protected countBury(slot: number, tube: Tube, change: 1 | -1 = 1): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    tube.buries += change;
+    this.jobBuries += change;
+    page.buries[row] = page.buries[row]! + change;
+    assert(tube.buries >= 0 && this.jobBuries >= 0, "a burial that is taken back was counted");
+  }
+
   /** Returns the slot of a job that the session holds, or NO_SLOT. */
   heldBy(session: Session, id: number): number {
     const slot = this.index.get(id);

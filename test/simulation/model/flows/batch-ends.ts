@@ -58,7 +58,6 @@ export class BatchEnds {
     assert.equal(batch?.state, BatchState.Complete, `job ${id} waits until its batch is complete`);
     policy.after = 0;
     if (isLost(batch!, policy.afterAny)) {
-      job.buries++;
       this.#model.flows.bury(job, reasonOf(batch!), nowMs);
       this.#model.log.keep(job);
       return;
