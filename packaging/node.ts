@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync } from "node:fs";
 import { arch } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Argument, Command } from "commander";
 import manifest from "../package.json" with { type: "json" };
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -14,11 +15,16 @@ const FETCHED = join(ROOT, "node_modules/.cache/runnerbean");
 export const ARCHITECTURES = ["x64", "arm64"] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
-/** Returns the architectures in the arguments; without arguments, this machine's. */
-export function chosenArchitectures(args: readonly string[]): readonly Architecture[] {
-  const unknown = args.find((name) => !ARCHITECTURES.some((each) => each === name));
-  if (unknown !== undefined)
-    throw new Error(`unknown architecture ${unknown}: use ${ARCHITECTURES.join(" or ")}`);
+/**
+ * Returns the architectures in the arguments of a script; without arguments, this machine's. `about`
+ * is what `--help` tells of it.
+ */
+export function chosenArchitectures(script: string, about: string): readonly Architecture[] {
+  const { args } = new Command(`npm run ${script} --`)
+    .description(about)
+    .addArgument(new Argument("[architectures...]", "this machine's by default").choices(ARCHITECTURES))
+    .showHelpAfterError()
+    .parse();
   return args.length === 0 ? [HERE] : ARCHITECTURES.filter((each) => args.includes(each));
 }
 

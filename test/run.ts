@@ -16,6 +16,7 @@ import { fileURLToPath } from "node:url";
 import { defaultTransport } from "../src/server/options/machine-defaults.ts";
 import { choosePlacement } from "../src/server/options/placement.ts";
 import { usableCores } from "../src/server/options/usable-cores.ts";
+import { testCommand } from "./support/campaign-command.ts";
 import { busyness } from "./support/machine/busyness.ts";
 import { remediesOf } from "./support/machine/need.ts";
 import { endHungFiles } from "./support/run/end-hung-files.ts";
@@ -51,7 +52,12 @@ const UNIT_MS = Number(UNIT_SECONDS) * 1000;
 const TELL_MS = 60_000;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const parts = process.argv.slice(2);
+const { args: parts } = testCommand(
+  "test",
+  `Runs the tests whose files have one of the parts in their path. Without parts, it runs all that fit into a few minutes; \`npm run test:whole\` runs all. See test/README.md.`,
+)
+  .argument("[parts...]", "such as unit/engine, dashboard or transcripts")
+  .parse();
 /** Number of this run, which says what has its turn; undefined where everything is played. */
 const TURN_FILE = `${root}.tmp/turn`;
 const drawnTurn =

@@ -10,7 +10,10 @@ import { makeDebianPackage } from "./debian.ts";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 
-for (const architecture of chosenArchitectures(process.argv.slice(2))) {
+for (const architecture of chosenArchitectures(
+  "build:deb",
+  "Writes dist/runnerbean_VERSION_ARCH.deb, from the executables in dist/.",
+)) {
   const file = await makeDebianPackage({
     executable: join(DIST, `runnerbean-linux-${architecture}`),
     bundle: DIST,

@@ -9,7 +9,10 @@ import { makeExecutable } from "./executable.ts";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 
-for (const architecture of chosenArchitectures(process.argv.slice(2))) {
+for (const architecture of chosenArchitectures(
+  "build:executable",
+  "Writes dist/runnerbean-linux-ARCH, one file that needs no Node.",
+)) {
   const output = join(DIST, `runnerbean-linux-${architecture}`);
   makeExecutable(DIST, output, architecture);
   process.stdout.write(`${output}: ${Math.round(statSync(output).size / 2 ** 20)} MiB\n`);

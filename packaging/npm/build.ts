@@ -10,7 +10,7 @@ import { packClient, packNode, packServer } from "./packages.ts";
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const OUTPUT = join(DIST, "packages");
 
-const chosen = chosenArchitectures(process.argv.slice(2));
+const chosen = chosenArchitectures("build:packages", "Writes the packages for npm into dist/packages.");
 const files = [
   packServer(DIST, OUTPUT),
   packClient(DIST, OUTPUT),

@@ -1,14 +1,11 @@
 // npm run release: checks that this commit can be released, and builds all artefacts into
 // dist/release. It publishes nothing: .github/workflows/release.yml does.
-//
-//   --dry-run   reports faults and continues
-//   --measure   also measures starts, and writes the tables of docs/installing.md
 
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { Command } from "commander";
 import { type Artefact, buildArtefacts } from "./artefacts.ts";
 import { faultsOf, notesOf } from "./checks.ts";
 import { measureStarts } from "./measure.ts";
@@ -18,9 +15,20 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const OUTPUT = join(ROOT, "dist/release");
 const PAGE = join(ROOT, "docs/installing.md");
 
-const { values: flags } = parseArgs({
-  options: { "dry-run": { type: "boolean", default: false }, measure: { type: "boolean", default: false } },
-});
+interface Flags {
+  readonly dryRun?: true;
+  readonly measure?: true;
+}
+
+const flags = new Command("npm run release --")
+  .usage("[options]")
+  .description(
+    "Checks that this commit can be released, and builds all artefacts into dist/release. See docs/releasing.md.",
+  )
+  .option("--dry-run", "reports faults and builds anyway")
+  .option("--measure", "also measures starts, and writes the tables of docs/installing.md")
+  .parse()
+  .opts<Flags>();
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 const git = (...args: string[]): string[] =>
   execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).split("\n").filter(Boolean);
@@ -36,7 +44,7 @@ const faults = faultsOf({
   changed: git("status", "--porcelain"),
 });
 for (const fault of faults) console.error(fault);
-if (faults.length > 0 && !flags["dry-run"]) {
+if (faults.length > 0 && !flags.dryRun) {
   console.error("Nothing was built. --dry-run builds anyway.");
   process.exit(1);
 }

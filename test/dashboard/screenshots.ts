@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
+import { testCommand } from "../support/campaign-command.ts";
 import { newToken } from "../support/server/guarded-server.ts";
 import { openBrowser, serve } from "./browser.ts";
 import { LivingData } from "./living-data.ts";
@@ -79,7 +80,14 @@ const BARE_PAGES: Readonly<Record<string, string>> = {
   group: "#/group",
 };
 
-const [folder = join(tmpdir(), "runnerbean-screenshots"), ...parts] = process.argv.slice(2);
+const { args } = testCommand(
+  "run screenshots",
+  "Takes screenshots of each page in light and dark, from 375 to 1920 px.",
+)
+  .argument("[folder]", "where they go (default: runnerbean-screenshots in the folder for temporary files)")
+  .argument("[parts...]", "only those with one of these in their name, such as tubes or 375-dark")
+  .parse();
+const [folder = join(tmpdir(), "runnerbean-screenshots"), ...parts] = args;
 mkdirSync(folder, { recursive: true });
 
 async function picture(page: Page, name: string, isFull = true): Promise<void> {

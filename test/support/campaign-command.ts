@@ -1,6 +1,6 @@
-// Common options of all campaign commands (simulate, stress, fuzz, soak, differential, kill):
-// `--seed`, `--seeds`, a help text, and a suggestion for an unknown option. Bad options exit with
-// 2.
+// Commands of the tests, with a help text and a suggestion for an unknown option; bad options exit
+// with 2. Common options of all campaigns (simulate, stress, fuzz, soak, differential, kill):
+// `--seed` and `--seeds`.
 
 import { Command, Option } from "commander";
 import { seedNumber, wholeNumber } from "./whole-number.ts";
@@ -9,8 +9,16 @@ const SEEDS_MAX = 9_999_999_999;
 
 /** `name` is that of the npm script. */
 export function campaignCommand(name: string, about: string): Command {
-  return new Command(`npm run ${name} --`)
-    .description(`${about}\nEnds with 0 if nothing was found, 1 if something was, and 2 on bad options.`)
+  return testCommand(
+    `run ${name}`,
+    `${about}\nEnds with 0 if nothing was found, 1 if something was, and 2 on bad options.`,
+  );
+}
+
+/** `name` is what follows npm: "test", "run screenshots". */
+export function testCommand(name: string, about: string): Command {
+  return new Command(`npm ${name} --`)
+    .description(about)
     .allowExcessArguments(false)
     .showSuggestionAfterError()
     .showHelpAfterError("(--help tells the options)")

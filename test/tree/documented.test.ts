@@ -71,6 +71,22 @@ describe("documented commands", () => {
   }
 });
 
+describe("the help of each script", () => {
+  /** Take no arguments. */
+  const WITHOUT = ["packaging/bundle/build.ts", "packaging/client/build.ts", "packaging/image/build.ts"];
+  const programs = Object.values<string>(JSON.parse(read("package.json")).scripts).flatMap((script) =>
+    [...script.matchAll(/(?:test|bench|packaging)\/\S+\.ts\b/g)].map(([program]) => program),
+  );
+  for (const [index, program] of [...new Set(programs)].entries()) {
+    if (WITHOUT.includes(program)) continue;
+    it(`is told by ${program} --help`, { skip: outOfTurn(index, 3) }, async () => {
+      const { stdout } = await run("bin/node", [program, "--help"], { cwd: ROOT, env: TEST_ENV });
+      assert.match(stdout, /^Usage: npm (?:run )?\S+ --/);
+      assert.match(stdout, /^Options:$/m);
+    });
+  }
+});
+
 describe("the search for commands (canary)", () => {
   it("finds commands in blocks and lines, and nothing else", () => {
     const page = [
