@@ -85,6 +85,61 @@ it("a new file counts a segment until its DROP is durable", async () => {
   assert.ok(cuts > 0, "it came to that");
 });
 
+/** A log that was killed between the write and the sync of a DROP, and its live jobs that are durable. */
+async function killAfterDrop(): Promise<{ disk: VirtualDisk; durable: number[] }> {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });
+  const writer = new JobWriter(storage);
+  const putNumbers = new Map<number, number>();
+  const first = storage.oldestSegment;
+  for (let id = 1; ; id++) {
+    assert.ok(id < 5000, "a segment is dropped at some time");
+    writer.put(id, BODY);
+    putNumbers.set(id, writer.n);
+    const old = id - 60;
+    // Some stay, so that their copies lie before the DROP.
+    if (old > 0 && old % 20 !== 0) {
+      writer.delete(old);
+      putNumbers.delete(old);
+    }
+    storage.flush(id);
+    storage.work(id);
+    if (storage.table.oldest!.number !== first || storage.table.oldest!.liveBytes > 0) continue;
+    const syncedUpTo = storage.syncedUpTo(0);
+    storage.flush(id);
+    assert.equal(storage.syncedUpTo(0), syncedUpTo, "the DROP is not synced");
+    disk.kill();
+    const durable = [...putNumbers].filter(([, n]) => n <= syncedUpTo).map(([put]) => put);
+    return { disk, durable };
+  }
+}
+
+it("a start removes nothing before the DROP that a killed server wrote is durable", async () => {
+  let isOver = false;
+  let cuts = 0;
+  for (; !isOver; cuts++) {
+    const { disk, durable } = await killAfterDrop();
+    assert.equal(durable[0], 20, "a durable job of the dropped segment lies in the copies");
+    let left = cuts;
+    disk.fault = () => {
+      if (left-- === 0) throw new Error("the power is gone");
+    };
+    isOver = await openBinlog(virtualOptions(disk)).then(
+      () => true,
+      () => false,
+    );
+    disk.fault = () => {};
+    disk.crash(NOTHING_SURVIVES);
+    const found = recoveredTexts(await openBinlog(virtualOptions(disk)), 1);
+    assert.deepEqual(
+      durable.filter((id) => !found.has(id)),
+      [],
+      `durable jobs that a power cut at call ${cuts} of the start took`,
+    );
+  }
+  assert.ok(cuts > 10, `${cuts} places of a cut`);
+});
+
 it("--salvage does not believe a DROP behind a tear", async () => {
   let tried = 0;
   for (let seed = 1; seed <= 60; seed++) {

@@ -100,7 +100,6 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   assert(verdict.problems.length === 0, "only a log without damage is repaired");
-  for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
@@ -128,6 +127,10 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     books.table.add(segment);
     return segment;
   });
+  // Only now is durable what says that these don't count: a kill may have come between its write and
+  // its sync.
+  for (const { number } of verdict.stale) disk.unlink(segmentName(number));
+  if (verdict.stale.length > 0) disk.syncFolder();
   const { table, index } = books;
   assert(empty.length <= 2 && lastSequence >= verdict.lastSequence, "a repair only adds an END");
   const { oldest } = verdict;
