@@ -85,7 +85,7 @@ it("a new file counts a segment until its DROP is durable", async () => {
   assert.ok(cuts > 0, "it came to that");
 });
 
-/** A log that was killed between the write and the sync of a DROP, and its live jobs that are durable. */
+/** A log that was killed between the write and the sync of a DROP, and its durable live jobs. */
 async function killAfterDrop(): Promise<{ disk: VirtualDisk; durable: number[] }> {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });

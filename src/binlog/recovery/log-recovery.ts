@@ -127,8 +127,7 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     books.table.add(segment);
     return segment;
   });
-  // Only now is durable what says that these don't count: a kill may have come between its write and
-  // its sync.
+  // Only now is durable what says that these don't count: a kill may have come before its sync.
   for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   if (verdict.stale.length > 0) disk.syncFolder();
   const { table, index } = books;
