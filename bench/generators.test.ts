@@ -27,6 +27,21 @@ const SMALL: Workload = {
 const has = (program: string, flag: string) => spawnSync(program, [flag]).error === undefined;
 const hasServer = has("beanstalkd", "-v");
 
+test("slow-sync: each sync takes the time that it is told", {
+  skip: has("make", "-v") && has("cc", "-v") ? false : "no compiler",
+}, () => {
+  const room = "native-bench";
+  const built = spawnSync("make", ["-s", "-C", room, "build/slow-sync.so"], { encoding: "utf8" });
+  assert.equal(built.status, 0, built.stderr);
+  const syncs = `const fs = require("node:fs"), file = fs.openSync(process.argv[1], "r");
+      const beganMs = performance.now();
+      fs.fdatasyncSync(file), fs.fsyncSync(file);
+      console.log(performance.now() - beganMs);`;
+  const env = { ...process.env, SYNC_US: "100000", LD_PRELOAD: `${room}/build/slow-sync.so` };
+  const ran = spawnSync(process.execPath, ["-e", syncs, "package.json"], { encoding: "utf8", env });
+  assert.ok(Number(ran.stdout) >= 200, `${ran.stdout} ms ${ran.stderr}`);
+});
+
 test("nativeTable: the generator in C has the same scenarios", () => {
   const written = readFileSync(nativeTableFile, "utf8");
   assert.equal(written, nativeTable(), "run: bin/node bench/load/write-native-table.ts");

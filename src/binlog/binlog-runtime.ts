@@ -126,11 +126,10 @@ export class BinlogRuntime {
     const lock = DirectoryLock.take(directory);
     const stopping = () => this.#core.stopping;
     // A thread of its own can wait for its syncs.
-    const inBackground =
-      topology.binlog!.thread !== undefined && typeof syncEvery === "number" && syncEvery > 0;
+    const inBackground = topology.binlog!.thread !== undefined && syncEvery !== 0;
     const options: OpenOptions = {
       disk: new RealDisk(directory, SPARE_DESCRIPTORS),
-      background: inBackground ? new RealBackgroundSync(directory, monotonicMs) : undefined,
+      background: inBackground ? () => new RealBackgroundSync(directory, monotonicMs) : undefined,
       shards: topology.shards,
       segmentBytes,
       syncEvery,

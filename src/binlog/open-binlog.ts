@@ -40,8 +40,7 @@ export async function openBinlog(options: OpenOptions): Promise<OpenedBinlog> {
   }
 }
 
-/** A takeover and a salvage close their logs, and with them the background that they would have. */
-async function open({ chain, background, ...options }: OpenOptions): Promise<OpenedBinlog> {
+async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
   const { disk, notice } = options;
   await takeOverBeanstalkd(options);
   let { verdict, books } = await readLog(options, false);
@@ -58,7 +57,7 @@ async function open({ chain, background, ...options }: OpenOptions): Promise<Ope
   const log = repairLog(disk, verdict, books);
   const segmentBytes = segmentBytesOf(options);
   noteSegmentBytes(options, segmentBytes);
-  const storage = new Storage({ ...options, background, log, segmentBytes, chain });
+  const storage = new Storage({ ...options, log, segmentBytes, chain });
   assert(books.index.maxId >= 0, "the next id is above all others");
   const source = { disk, scans: verdict.kept, index: books.index };
   return {

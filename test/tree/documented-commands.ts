@@ -201,6 +201,7 @@ export const ROWS: readonly Row[] = [
     says: /^PREDICTION, not a measurement/m,
     isLong: true,
   },
+  { match: /^SYNC_US=\S+ LD_PRELOAD=\S+/, by: "bench/generators.test.ts", has: ["SYNC_US", "LD_PRELOAD"] },
   { match: /^npm run bench(?::native)?(?= |$)/, not: MEASURED },
   { match: /^make(?: check)?$/, not: "a build in C; bench/*.test.ts makes the program and looks at it" },
 

@@ -15,6 +15,8 @@ export class IdLending {
   /** Sequence of the record that states the lend. */
   #sequence = 0;
   #durableUpTo = 0;
+  /** The highest id that a put has taken, as far as the log knows. */
+  takenUpTo = 0;
 
   constructor(idsAtATime = LENT_IDS) {
     assert(idsAtATime > 0, "a lend has ids");
@@ -30,6 +32,21 @@ export class IdLending {
   isDue(highestId: number): boolean {
     if (CHECKED) assert(highestId >= 0, "the highest id is not negative");
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
+  }
+
+  /** Whether a put waits until a lend is durable. */
+  get isUrgent(): boolean {
+    return this.#isUrgentFor(this.takenUpTo);
+  }
+
+  /** Whether the log must lend, or make a lend durable, given the highest id taken so far. */
+  needsTurn(highestId: number): boolean {
+    return this.isDue(highestId) || this.#isUrgentFor(highestId);
+  }
+
+  #isUrgentFor(highestId: number): boolean {
+    if (CHECKED) assert(highestId >= 0, "the highest id taken is not negative");
+    return this.upTo > this.#durableUpTo && highestId > this.#durableUpTo;
   }
 
   /**

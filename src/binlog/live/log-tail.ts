@@ -48,22 +48,29 @@ export class LogTail {
   #beatSequence = -1;
 
   constructor(options: StorageOptions) {
-    const { disk, background, log, shards, segmentBytes, randomSalt, clockMs, onFull } = options;
+    const { disk, log, shards, segmentBytes, randomSalt, clockMs, onFull } = options;
     const { index, lastSequence, table } = log;
     this.#log = log;
     this.#wallMs = options.wallMs;
     this.oldest = log.oldest;
     assert(this.oldest >= 1, "the oldest segment has a number");
     this.#flushedSequence = lastSequence;
-    this.policy = new SyncPolicy(options.syncEvery, background !== undefined);
+    this.policy = new SyncPolicy(options.syncEvery, options.background !== undefined);
     this.lending = new IdLending(options.lentIds);
-    this.segments = new SegmentWriter({ disk, table, segmentBytes, randomSalt, first: log.first });
+    this.segments = new SegmentWriter({
+      disk,
+      background: options.background?.(),
+      table,
+      segmentBytes,
+      randomSalt,
+      first: log.first,
+    });
     const chain = options.chain === undefined ? undefined : this.#makeChain(options.chain);
     this.chain = chain;
     const { segments } = this;
     this.records = new LogWriter({
       disk,
-      background,
+      background: options.background?.(),
       segments,
       index,
       shards,
@@ -132,8 +139,8 @@ export class LogTail {
 
   /** The most bytes by which they grow while compaction goes through a segment, without copies. */
   get growthBytes(): number {
-    const { softLimitBytes, extentBytes } = this.segments;
-    return softLimitBytes / PACE + extentBytes;
+    const { softLimitBytes, extentBytes, laterBytes } = this.segments;
+    return softLimitBytes / PACE + extentBytes + laterBytes;
   }
 
   /** The room in a segment that the longest record so far may need. */
@@ -171,13 +178,13 @@ export class LogTail {
     assert(segments.fitsTightly(framedBytes), "a record fits into the next segment");
   }
 
-  /** Makes room by one step. */
-  fill(): FillResult {
+  /** Makes room by one step, which with `mayBeLater` need not be over when this returns. */
+  fill(mayBeLater = false): FillResult {
     // The header of a new segment is durable at once. A segment being dropped counts until its DROP
     // is durable, and with it the copies before the DROP.
     assert(this.dropping < this.oldest, "a dropped segment no longer counts");
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
-    return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest);
+    return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest, mayBeLater);
   }
 
   /** Bytes by which `fillNext` makes the files grow. */
@@ -196,15 +203,15 @@ export class LogTail {
    * Makes room by one step, or by as many as were used up since the last slice. If room fell behind
    * under load, an append would have to make it, and a full disk would show too late.
    */
-  keepRoom(): FillResult {
+  keepRoom(mayBeLater: boolean): FillResult {
     const { extentBytes } = this.segments;
-    let filling = this.fill();
+    let filling = this.fill(mayBeLater);
     for (
       let owedBytes = this.#placedBytes * ROOM_PER_BYTE - extentBytes;
       filling === "more" && owedBytes > 0;
       owedBytes -= extentBytes
     ) {
-      filling = this.fill();
+      filling = this.fill(mayBeLater);
     }
     assert(this.#placedBytes >= 0, "the number of placed bytes is never negative");
     this.#placedBytes = 0;
@@ -280,7 +287,8 @@ export class LogTail {
     }
     if (this.chain !== undefined) this.#beat(nowMs);
     const lends = this.lending.waitsForSync(this.syncedSequence);
-    if (lends) this.syncAll(nowMs, false);
+    if (lends && (this.lending.isUrgent || !this.#lendLater(nowMs))) this.syncAll(nowMs, false);
+    else if (lends) return;
     else if (nowMs >= this.policy.syncAtMs) this.#syncInTime(nowMs);
     else if (nowMs >= this.policy.markAtMs) this.#mark(nowMs);
   }
@@ -290,6 +298,24 @@ export class LogTail {
     assert(this.isFlushed, "a sync follows written records");
     if (this.policy.mayBegin(nowMs) && this.records.beginSync()) this.policy.begun();
     else this.syncAll(nowMs, false);
+  }
+
+  /**
+   * Makes a lend durable in the background, as long as no put waits for it: after a sync that is
+   * under way, if that doesn't include it. Returns false if that is impossible now.
+   */
+  #lendLater(nowMs: number): boolean {
+    assert(this.isFlushed, "a lend that waits for a sync is written");
+    if (this.records.isSyncing) return nowMs < this.policy.syncAtMs;
+    if (!this.policy.mayBegin(nowMs) || !this.records.beginSync()) return false;
+    this.policy.begun();
+    return true;
+  }
+
+  /** Ends all work in the background for good. */
+  close(): void {
+    this.records.close();
+    this.segments.close();
   }
 
   /** Notes the end of a sync in the background; throws if it failed. */

@@ -71,7 +71,6 @@ export class LogWriter {
   /** Bytes written since the last sync began. */
   #writtenBytes = 0;
   #batchSinceMs = 0;
-  /** Whether a sync in the background has not ended. */
   #isSyncing = false;
   /** What it makes durable: of each shard, and the last sequence. */
   readonly #syncing: Float64Array;
@@ -128,6 +127,11 @@ export class LogWriter {
   /** Whether everything written is durable. */
   get isSynced(): boolean {
     return this.#writtenBytes === 0 && !this.#isAhead;
+  }
+
+  /** Whether a sync in the background has not ended. */
+  get isSyncing(): boolean {
+    return this.#isSyncing;
   }
 
   /** Whether a sync in the background makes more durable than is. */
@@ -308,6 +312,11 @@ export class LogWriter {
   /** Lets go of a segment that is left: its space is free only when nothing has it open. */
   forgetSegment(): void {
     this.#background?.forget();
+  }
+
+  /** Begins no sync in the background from now on. */
+  close(): void {
+    this.#background?.close();
   }
 
   /**

@@ -112,7 +112,7 @@ export class SegmentDrop {
     this.#unlinked = false;
     this.#table.removeOldest();
     this.#tail.dropping = 0;
-    this.#shortage.retryAtMs = 0;
+    if (this.#shortage.full) this.#shortage.retryAtMs = 0;
   }
 
   /**

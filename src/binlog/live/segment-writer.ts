@@ -4,8 +4,9 @@
 //   [####][######][###]   [H|######|<- room ->|000]    [H|<- room ->| not yet filled
 //
 // The log keeps room for one and a quarter segments, spread over both files; this window moves
-// along as records are written. Room grows in whole extents, because each costs a sync that a batch
-// of records waits for. A full disk shows when room is made, never when a record is written.
+// along as records are written. Room grows in whole extents, because each costs a sync, for which
+// batches of records wait if it isn't in the background. A full disk shows when room is made, never
+// when a record is written.
 
 import { assert } from "../../base/assert.ts";
 import { segmentName } from "../../base/segment-name.ts";
@@ -18,16 +19,28 @@ import {
   reasonOf,
   systemCode,
 } from "../disk/binlog-error.ts";
-import type { Disk, Handle } from "../disk/disk.ts";
+import type { BackgroundSync, Disk, Handle } from "../disk/disk.ts";
 import { encodeHeader, HEADER_BYTES, SEGMENT_BYTES_MAX, SPARE_BYTES } from "../format/segment-format.ts";
 
 const PAGE_BYTES = 4096;
 const EXTENT_BYTES_MAX = 512 * 1024;
+/** Extents that one sync in the background makes at most: some disks take 10 ms for any sync. */
+const LATER_EXTENTS_MAX = 8;
 
-export type FillResult = "enough" | "more" | "full";
+/** "later": the background is making room. */
+export type FillResult = "enough" | "more" | "full" | "later";
+
+/** Zeros that are written and not durable yet: their room doesn't count. */
+interface LaterRoom {
+  readonly segment: Segment;
+  readonly endBytes: number;
+  /** Whether the log itself has synced them meanwhile. */
+  isSettled: boolean;
+}
 
 export interface SegmentWriterOptions {
   disk: Disk;
+  background: BackgroundSync | undefined;
   table: SegmentTable;
   segmentBytes: number;
   /** Returns a random 32-bit number for each new segment. */
@@ -38,6 +51,8 @@ export interface SegmentWriterOptions {
 
 export class SegmentWriter {
   readonly #disk: Disk;
+  readonly #background: BackgroundSync | undefined;
+  #later: LaterRoom | undefined;
   readonly #table: SegmentTable;
   readonly #randomSalt: () => number;
   readonly #first: number;
@@ -56,6 +71,7 @@ export class SegmentWriter {
 
   constructor(options: SegmentWriterOptions) {
     this.#disk = options.disk;
+    this.#background = options.background;
     this.#table = options.table;
     this.#randomSalt = options.randomSalt;
     this.#first = options.first;
@@ -85,9 +101,22 @@ export class SegmentWriter {
     return handle;
   }
 
-  /** Maximum bytes of room that one step of `fill` makes. */
+  /** Maximum bytes of room that one step of `fill` makes, if it isn't in the background. */
   get extentBytes(): number {
     return this.#zeros.length;
+  }
+
+  /** Bytes of room that the background may be making. */
+  get laterBytes(): number {
+    return this.#background === undefined ? 0 : Math.max(0, this.#wantedRoomBytes - this.roomBytes);
+  }
+
+  /**
+   * Whether records can do with the room that there is until the background has made more. If not,
+   * a full disk must show now: what is left then is the reserve.
+   */
+  get #mayWait(): boolean {
+    return this.roomBytes >= this.softLimitBytes + this.segmentBytes / 8;
   }
 
   /** Bytes that can be written without asking the file system for space. */
@@ -138,15 +167,20 @@ export class SegmentWriter {
     return next !== undefined && HEADER_BYTES + framedBytes + SPARE_BYTES <= next.fileBytes;
   }
 
-  /** Makes room by one step: writes and syncs at most one extent. */
-  fill(createdAtMs: number, maxId: number, oldest: number): FillResult {
-    const next = this.#next;
-    const target = this.#target();
-    if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
-    if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
+  /**
+   * Makes room by one step: writes and syncs at most one extent, or with `mayBeLater`, if that is
+   * possible, some in the background.
+   */
+  fill(createdAtMs: number, maxId: number, oldest: number, mayBeLater = false): FillResult {
     try {
+      this.#takeLater();
+      const next = this.#next;
+      const target = this.#target();
+      if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
+      if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
+      if (mayBeLater && target !== undefined && this.#mayWait && this.#extendLater(target)) return "later";
       if (target === undefined) this.#create(createdAtMs, maxId, oldest);
-      else this.#extend(target);
+      else if (!mayBeLater || !this.#extendFar(target)) this.#extend(target);
       this.shortage = "";
       return "more";
     } catch (error) {
@@ -210,12 +244,103 @@ export class SegmentWriter {
     const { fileBytes } = segment;
     assert(length > 0, "an extent has bytes");
     assert(fileBytes + length <= this.segmentBytes, "a segment never grows beyond its size");
-    for (let done = 0; done < length; done += this.#zeros.length) {
-      const some = Math.min(this.#zeros.length, length - done);
-      this.#disk.write(segment.handle!, this.#zeros, 0, some, fileBytes + done);
-    }
+    this.#zeroFill(segment, length);
     this.#syncExtent(segment);
     segment.fileBytes += length;
+  }
+
+  #zeroFill({ handle, fileBytes }: Segment, length: number): void {
+    assert(handle !== undefined, "a segment that grows is open");
+    for (let done = 0; done < length; done += this.#zeros.length) {
+      const some = Math.min(this.#zeros.length, length - done);
+      this.#disk.write(handle, this.#zeros, 0, some, fileBytes + done);
+    }
+  }
+
+  /**
+   * Makes room in the next segment in the background, or returns false. The current segment gets
+   * none there: a failed sync might be that of its records.
+   */
+  #extendLater(segment: Segment): boolean {
+    const later = this.#later;
+    if (later !== undefined) return later.segment === segment && !later.isSettled;
+    if (this.#background === undefined || segment !== this.#next) return false;
+    const length = this.#laterLength(segment);
+    this.#zeroFill(segment, length);
+    if (!this.#background.begin(segmentName(segment.number), segment.handle!)) return false;
+    this.#later = { segment, endBytes: segment.fileBytes + length, isSettled: false };
+    return true;
+  }
+
+  /** Bytes of room that the background would make in a segment with one sync. */
+  #laterLength({ fileBytes }: Segment): number {
+    const extent = this.#zeros.length;
+    const extents = Math.min(Math.ceil(this.laterBytes / extent), LATER_EXTENTS_MAX);
+    const length = Math.min(extents * extent, this.segmentBytes - fileBytes);
+    assert(length >= 0, "a segment never grows beyond its size");
+    return length;
+  }
+
+  /**
+   * Makes the room that the background has not made in time, with one sync. Returns false if there
+   * is nothing of the kind, or no space for it.
+   */
+  #extendFar(segment: Segment): boolean {
+    const length = this.#laterLength(segment);
+    assert(length <= LATER_EXTENTS_MAX * this.#zeros.length, "one sync makes a limited number of extents");
+    if (length === 0) return false;
+    try {
+      this.#extend(segment, length);
+      return true;
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+      return false;
+    }
+  }
+
+  /** Counts the room that the background has made. */
+  #takeLater(): void {
+    const later = this.#later;
+    const ended = later === undefined ? undefined : this.#background!.take();
+    if (later === undefined || ended === undefined) return;
+    this.#later = undefined;
+    if (later.isSettled) return;
+    assert(later.segment === this.#next, "the background makes room in the next segment");
+    // The kernel reports a failure to the log's own descriptor as well. It must do so now, and not
+    // when records are synced. Then the room doesn't count.
+    if (ended.error !== undefined) this.#disk.sync(later.segment.handle!);
+    else this.#countLater(later);
+  }
+
+  /** Meanwhile, a record may have needed some of the room, and the log has made it. */
+  #countLater({ segment, endBytes }: LaterRoom): void {
+    assert(endBytes <= this.segmentBytes, "a segment never grows beyond its size in the background");
+    segment.fileBytes = Math.max(segment.fileBytes, endBytes);
+    this.shortage = "";
+  }
+
+  /**
+   * Syncs the room that the background is making, before records follow in that segment: from then
+   * on, a failure of that sync might be one of theirs.
+   */
+  #settleLater(): void {
+    const later = this.#later;
+    if (later === undefined || later.isSettled) return;
+    assert(later.segment === this.#next, "only the room of the next segment is made in the background");
+    later.isSettled = true;
+    try {
+      this.#disk.sync(later.segment.handle!);
+      this.#countLater(later);
+    } catch (error) {
+      // The next step of `fill` finds out how much room there is.
+      if (!isShortage(error)) throw error;
+    }
+  }
+
+  /** Ends its work in the background for good. */
+  close(): void {
+    this.#background?.close();
+    this.#later = undefined;
   }
 
   #syncExtent(segment: Segment): void {
@@ -260,6 +385,7 @@ export class SegmentWriter {
     assert(sealed.usedBytes > HEADER_BYTES, "the log leaves a segment only after its END");
     assert(this.#next.number === sealed.number + 1, "segments are numbered without gaps");
     assert(this.#next.usedBytes === HEADER_BYTES, "the next segment has no record yet");
+    this.#settleLater();
     this.#disk.truncate(sealed.handle!, sealed.usedBytes);
     this.#disk.close(sealed.handle!);
     sealed.handle = undefined;
@@ -267,6 +393,8 @@ export class SegmentWriter {
     this.#table.seal(sealed);
     this.#current = this.#next;
     this.#next = undefined;
+    // The space of a file is free only when nothing has it open.
+    this.#background?.forget();
   }
 
   /** Releases the zero-filled space. The current segment must have its END. */

@@ -14,8 +14,8 @@ export interface StorageNotice {
 
 export interface StorageOptions {
   disk: Disk;
-  /** For the syncs of -f MS; without it, each holds up the thread. */
-  background?: BackgroundSync | undefined;
+  /** Creates a sync in the background; without it, every sync holds up the thread. */
+  background?: (() => BackgroundSync) | undefined;
   log: LogState;
   shards: number;
   segmentBytes: number;

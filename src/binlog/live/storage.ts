@@ -141,17 +141,17 @@ export class Storage implements CompactionHost {
     return this.#tail.lending.durableUpTo;
   }
 
-  /** Returns whether the log must lend more ids, given the highest id taken so far. */
+  /** Whether the log must turn for the sake of ids, given the highest id taken so far. */
   lendIsDue(highestId: number): boolean {
     // While the log is full, puts are refused, so none waits for a lend.
-    return this.#tail.lending.isDue(highestId) && !this.full;
+    return this.#tail.lending.needsTurn(highestId) && !this.full;
   }
 
   /** Lends ids after `highestId` if due; they count once a flush has made that durable. */
   lendIds(highestId: number): void {
-    if (!this.lendIsDue(highestId)) return;
-    if (this.#failure !== undefined || this.waiting || this.#closed) return;
     const { lending } = this.#tail;
+    lending.takenUpTo = highestId;
+    if (!lending.isDue(highestId) || this.full || this.#closed) return;
     const before = lending.upTo;
     try {
       this.#tail.makeOwnFit();
@@ -315,7 +315,7 @@ export class Storage implements CompactionHost {
 
   #work(nowMs: number): boolean {
     const waits = this.full && nowMs < this.#shortage.retryAtMs;
-    const filling = waits ? "full" : this.#tail.keepRoom();
+    const filling = waits ? "full" : this.#tail.keepRoom(!this.full);
     if (filling === "full" && !waits) this.#shortage.begin(nowMs, this.shortage);
     else if (filling === "enough") this.#shortage.end();
     const mayCompact = nowMs >= this.#compactAtMs;
@@ -424,7 +424,7 @@ export class Storage implements CompactionHost {
       if (this.#tail.segments.current.usedBytes > HEADER_BYTES) this.#endSegment(nowMs, trim);
     }
     this.#closed = true;
-    this.#options.background?.close();
+    this.#tail.close();
     this.reader.close();
     for (const segment of this.table.all) {
       if (segment.handle !== undefined) this.#disk.close(segment.handle);

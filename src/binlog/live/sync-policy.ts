@@ -51,14 +51,13 @@ export class SyncPolicy {
   /** Returns whether there is time for a sync in the background. */
   mayBegin(nowMs: number): boolean {
     assert(nowMs >= 0, "the time is never negative");
-    return this.#every !== "never" && nowMs < this.#dirtySinceMs + this.#every;
+    return this.#every === "never" || nowMs < this.#dirtySinceMs + this.#every;
   }
 
   /** Notes the begin of a sync in the background, of everything that has arrived. */
   begun(): void {
-    assert(this.#every !== "never", "a log that never syncs begins no sync");
     assert(this.#dirtySinceMs < Number.POSITIVE_INFINITY, "a sync has something to make durable");
-    this.#overAtMs = this.#dirtySinceMs + this.#every;
+    this.#overAtMs = this.#every === "never" ? Number.POSITIVE_INFINITY : this.#dirtySinceMs + this.#every;
     this.#dirtySinceMs = Number.POSITIVE_INFINITY;
   }
 
@@ -67,7 +66,8 @@ export class SyncPolicy {
     assert(tookMs >= 0, "a sync takes time");
     this.#overAtMs = Number.POSITIVE_INFINITY;
     this.#lastSyncTookMs = tookMs;
-    if (this.#dirtySinceMs === Number.POSITIVE_INFINITY) this.#markAtMs = nowMs + MARK_AFTER_MS;
+    if (this.#dirtySinceMs === Number.POSITIVE_INFINITY && !this.never)
+      this.#markAtMs = nowMs + MARK_AFTER_MS;
   }
 
   /** Records that everything is durable. `marked` means that the log itself states it. */

@@ -14,7 +14,7 @@ export const SEGMENT_BYTES_DEFAULT = 10 * 1024 * 1024;
 export interface OpenOptions {
   disk: Disk;
   /** See StorageOptions. */
-  background?: BackgroundSync | undefined;
+  background?: (() => BackgroundSync) | undefined;
   shards: number;
   /**
    * The value of -s; raised to SEGMENT_BYTES_MIN and to what that many shards need, unless

@@ -188,7 +188,7 @@ test("a log that was taken over or salvaged syncs in the background", async (t) 
       bytes[bytes.indexOf("one")]! ^= 1;
       writeFileSync(first, bytes);
     } else writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
-    const background = new RealBackgroundSync(path, () => performance.now());
+    const background = () => new RealBackgroundSync(path, () => performance.now());
     const options = { ...realOptions(path), background, syncEvery: 50, salvage: damage };
     const { storage } = await openBinlog(options);
     new JobWriter(storage).put(9, "nine");

@@ -97,10 +97,10 @@ export class SimulatedLog {
   #openOnce(shards: number): Promise<OpenedBinlog> {
     // Drawn from a sequence of its own, so that older seeds play what they did.
     const random = new SeededRandom(this.disk.calls);
-    const inBackground = typeof this.syncEvery === "number" && this.syncEvery > 0 && random.chance(0.5);
+    const inBackground = this.syncEvery !== 0 && random.chance(0.5);
     return openBinlog({
       disk: this.disk,
-      background: inBackground ? new VirtualBackgroundSync(this.disk, random) : undefined,
+      background: inBackground ? () => new VirtualBackgroundSync(this.disk, random) : undefined,
       shards,
       segmentBytes: SEGMENT_BYTES,
       syncEvery: this.syncEvery,
