@@ -12,6 +12,8 @@ import { HandDrivenClient, HandDrivenServer } from "../../support/in-process/han
 const DAY = "2026-11-22";
 const END_OF_DAY_MS = Date.parse("2026-11-23T00:00:00Z");
 const secret = drawSecret();
+/** Of a token that is limited to more tubes. */
+const wideSecret = drawSecret();
 
 /** A server of two shards, and a client of each kind. */
 class Guarded {
@@ -19,8 +21,12 @@ class Guarded {
   unixMs = Date.parse(`${DAY}T12:00:00Z`);
   readonly #admission = new AdmissionControl({
     rules: {
-      tokens: parseTokenFile(`limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`)
-        .tokens,
+      tokens: parseTokenFile(
+        [
+          `limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`,
+          `wide operator sha256:${hashOf(wideSecret)} tubes=mail,secret`,
+        ].join("\n"),
+      ).tokens,
       limits: NO_LIMITS,
       policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
     },
@@ -108,6 +114,24 @@ describe("a token that is limited to some tubes", () => {
       assert.ok(exists(guarded, other));
     });
   }
+
+  it("gets no job of the tubes that the connection watches under a token before it", () => {
+    const guarded = new Guarded();
+    const ask = (command: string): string => guarded.ask(guarded.limited, command);
+    assert.equal(ask(`auth ${wideSecret}`), "AUTHENTICATED\r\n");
+    ask("watch mail");
+    ask("watch secret");
+    ask("ignore default");
+    // The check of all watched tubes is remembered.
+    assert.equal(ask("reserve-with-timeout 0"), "TIMED_OUT\r\n");
+    guarded.put("secret");
+    const id = guarded.put("mail");
+    assert.equal(ask(`auth ${secret}`), "AUTHENTICATED\r\n");
+    for (const command of ["reserve-with-timeout 0", "reserve-batch 5 0"])
+      assert.equal(ask(command), "UNAUTHORIZED\r\n", command);
+    ask("ignore secret");
+    assert.match(ask("reserve-with-timeout 0"), new RegExp(`^RESERVED ${id} `));
+  });
 
   it("is valid on an open connection until its last day is over", () => {
     const guarded = new Guarded();
