@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
 import type { FollowLog } from "../../../src/binlog/follow-log.ts";
-import { END_BYTES, FRAME_BYTES } from "../../../src/binlog/format/segment-format.ts";
+import { END_BYTES, encodeOwn, FRAME_BYTES, OwnKind } from "../../../src/binlog/format/segment-format.ts";
 import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
 import {
   LOG_BATCH_HEADER_BYTES,
@@ -175,6 +175,23 @@ describe("a record that only a newer server knows", () => {
       for (const known of Object.values(RecordState)) log.apply(batchOf(log, RecordKind.put, known));
       assert.equal(log.place.n, newest);
     });
+});
+
+it("a standby whose cut takes a DROP back lacks the segments that it has removed", async () => {
+  const log = await open(new VirtualDisk());
+  const oldestIn = (bytes: Uint8Array): number => logBatchesOf(bytes)![0]!.header.oldest;
+  // Its END leaves segment 1.
+  log.apply(leadOf(log));
+  log.apply(batchOf(log, RecordKind.put, RecordState.ready));
+  const memory = Memory.ofSize(LOG_BATCH_HEADER_BYTES + END_BYTES);
+  memory.bytes.set(log.leadBatch(NODE, 1234));
+  const drop = { kind: OwnKind.drop, hasNext: true, oldest: 2, maxId: 0 };
+  encodeOwn(memory, LOG_BATCH_HEADER_BYTES + FRAME_BYTES, drop);
+  sealLogBatch(memory, 0);
+  log.apply(logBatchesOf(memory.bytes)![0]!);
+  assert.deepEqual([log.isComplete, oldestIn(log.leadBatch(NODE, 1))], [true, 2]);
+  log.cutAfter(2);
+  assert.deepEqual([log.isComplete, oldestIn(log.leadBatch(NODE, 1))], [false, 1]);
 });
 
 it("a standby's batches are durable when their sync is due", async () => {

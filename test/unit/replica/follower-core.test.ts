@@ -219,3 +219,17 @@ test("a leader that loads isn't silent, and the lead is taken a lease after its 
   wait(61_500, 64_000, false);
   assert.deepEqual(did, ["apply", "try"]);
 });
+
+test("a lead that was given up lets the next one serve at once, and none after that", () => {
+  const { core } = follower([]);
+  const lead = (n: number, epoch: number, node: number): LogMessage =>
+    data(n, { kind: LogBatchKind.lead, epoch, node, ...(n === 1 ? { previousTag: 0 } : {}) });
+  core.read(lead(1, 1, 2), 0);
+  assert.ok(!core.mayServeAtOnce, "its lease counts");
+  core.read(data(2, { kind: LogBatchKind.yield, node: 2 }), 100);
+  assert.ok(core.mayServeAtOnce);
+  core.read(lead(3, 2, 3), 200);
+  assert.ok(!core.mayServeAtOnce, "the lease of the new leader counts");
+  core.read(data(4, { epoch: 2, node: 3 }), 300);
+  assert.ok(!core.mayServeAtOnce);
+});
