@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { BatchRow } from "../../../../src/engine/flows/batch-row.ts";
 import { BATCHES_MAX, type BatchTable } from "../../../../src/engine/flows/batch-table.ts";
+import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { BATCH_REPORT_BYTES, batchNumberOf, writeBatchReport } from "../../../../src/message/flow.ts";
 import { RESPONSE_HEADER_BYTES } from "../../../../src/message/response.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
@@ -14,6 +15,7 @@ import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
 import { BatchHomes, ROUNDS_MAX } from "../../../../src/shard/flows/batch-homes.ts";
 import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { tubeOn } from "../../../support/tube-on.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 const COUNTS = { keepMs: 0, openedAtMs: 0, completeAtMs: 0, allDone: 0, allFailed: 0 };
@@ -110,4 +112,42 @@ it("answers whoever asks about a batch while that is forgotten", () => {
   // The first one gets what the second round has counted.
   assert.deepEqual(answers, [2, "counts"]);
   assert.deepEqual(settled, [1, 1]);
+});
+
+it("tells all shards of the end of batches, however many end at once", () => {
+  const server = new HandDrivenServer(2);
+  const clients = Array.from({ length: 3 * ROUNDS_MAX }, () => server.connect(true));
+  const ask = (command: (batch: string) => string): string[] => {
+    for (const [n, client] of clients.entries()) client.say(`${command(tubeOn(0, 2, `b${n}-`))}\r\n`);
+    server.settle();
+    return clients.map((client) => client.take());
+  };
+  ask((batch) => `open-batch ${batch}`);
+  const [home, other] = server.shards;
+  ask((batch) => `put-in-tube ${tubeOn(1, 2)} 0 0 60 1 after=${batch}\r\nx`);
+  assert.equal(other!.engine.jobCounts[JobState.Delayed], clients.length);
+  assert.deepEqual(new Set(ask((batch) => `commit-batch ${batch}`)), new Set(["COMMITTED\r\n"]));
+  assert.equal(home!.engine.batches.counts.inState[BatchState.Complete], clients.length);
+  assert.equal(other!.engine.jobCounts[JobState.Ready], clients.length);
+});
+
+it("forgets after a start the batches that were complete before, when their time is over", () => {
+  const { engine } = new EngineBench();
+  const port = new ReplyPort(createRing(1 << 16));
+  const homes = new BatchHomes({
+    ...{ engine, shard: 0, shards: 1, shardOf: () => 0, port, records: undefined },
+    onSettled: () => {},
+  });
+  const times = { keepMs: 5000, completeAtMs: 2_000_000 };
+  const facts = { ...COUNTS, ...times, number: 1, name: "b" };
+  const complete = { ...facts, state: BatchState.Complete, outcome: BatchOutcome.Success };
+  homes.restore([{ facts: complete, tallies: [] }], 1_999_000);
+  const step = (nowMs: number): void => {
+    for (let rounds = 0; rounds < 3; rounds++) homes.step(nowMs);
+  };
+  step(5999);
+  assert.ok(engine.batches.named("b") !== undefined);
+  assert.equal(engine.batches.timers.nextAtMs, 6000);
+  step(6000);
+  assert.equal(engine.batches.named("b"), undefined);
 });
