@@ -50,6 +50,9 @@ describe("series of tubes", () => {
     const random = new SeededRandom(seed);
     const set = new SeriesSet({ tubesMax: 3, tubes: [] });
     const alive = new Map<string, { sequence: number; puts: number }>();
+    /** Puts by name, over all tubes that had it, and what its series showed in the step before. */
+    const done = new Map<string, number>();
+    let told = new Map<string, { puts: number; done: number }>();
     let sequence = 0;
     let all = 0;
     let lastOthers = 0;
@@ -60,10 +63,20 @@ describe("series of tubes", () => {
       else {
         const more = random.below(10);
         all += more;
+        done.set(name, (done.get(name) ?? 0) + more);
         alive.set(name, { sequence: known?.sequence ?? ++sequence, puts: (known?.puts ?? 0) + more });
       }
       const tubes = table(...Array.from(alive, ([each, { sequence: made, puts }]) => tube(each, made, puts)));
       set.renew(tubes, step * MINUTE_MS);
+      const shown = new Map<string, { puts: number; done: number }>();
+      for (const [each, { puts }] of set.own()) shown.set(each, { puts, done: done.get(each)! });
+      for (const [each, before] of told) {
+        const now = shown.get(each);
+        if (now === undefined) continue;
+        const grown = now.puts - before.puts;
+        assert.equal(grown, now.done - before.done, `step ${step}: the series of ${each}`);
+      }
+      told = shown;
       const { puts } = set.others(totals(all));
       assert.ok(puts >= lastOthers, `step ${step}: ${puts} after ${lastOthers}`);
       assert.ok(puts <= all, `step ${step}: ${puts} of ${all}`);
