@@ -202,7 +202,7 @@ export class ExtensionDraws {
       untilReserve: key !== "" && random.chance(0.4),
       ttlMs: random.pick([0, 0, 0, 500, 1500, 3000]),
       group: random.pick(["", "", "g", "h", "i"]),
-      weight: random.pick([1, 1, 2, 3]),
+      weight: random.pick([1, 1, 2, 300]),
       onDuplicate: key === "" ? "refuse" : ON_DUPLICATE[chance % ON_DUPLICATE.length]!,
       ...{ batch: "", after: "", afterAny: false },
     };
