@@ -56,6 +56,16 @@ function turnsOf(schedules: Schedules, options: Partial<ScheduleTurnsOptions> = 
   return new ScheduleTurns({ schedules, ...clocks, mayLog: () => true, ...options });
 }
 
+it("a schedule that is set again keeps the misses and the refusal that need attention", () => {
+  const bench = new ScheduleBench();
+  const { table } = bench.engine.schedules;
+  bench.set("a", Missed.None, 3_600_000).lastRefusal = Refusal.TubeFull;
+  bench.runAt(3_600_000 + LATE_MS_MAX + 1);
+  const again = bench.set("a", Missed.None, 3_600_000);
+  assert.deepEqual([again.missedInARow, again.lastRefusal], [1, Refusal.TubeFull]);
+  assert.deepEqual([...table.missing], [again]);
+});
+
 describe("ticks that are due together", () => {
   for (const everyMs of [0, 10_000])
     it(`put what the schedule says, ${everyMs === 0 ? "with an expression" : "at intervals"}`, () => {

@@ -122,3 +122,16 @@ it("a tube that is ignored while a job of it is held has no weight when it is wa
   turns.took(tube, 0);
   assert.equal(share.turn - turn, JOB_COST);
 });
+
+it("a new weight counts from now on: the time until then is charged by the former one", () => {
+  const turns = new TubeTurns({ shares: 0 });
+  turns.begin(ReserveOrder.WeightedTime, 0);
+  const tube = { index: 0 } as Tube;
+  turns.watch(tube);
+  turns.took(tube, 0);
+  const { turn } = turns.shareOf(tube);
+  turns.weigh(tube, 3, 6);
+  turns.beginChoice(12);
+  turns.enter(tube);
+  assert.equal(turns.shareOf(tube).turn - turn, 6000 + 6000 / 3);
+});
