@@ -1,0 +1,56 @@
+// Tests of the read barrier: whom a shard asks before an answer, and how often.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { ResponseFlag, ResponseKind } from "../../../src/message/response.ts";
+import { createRing } from "../../../src/ring/ring-layout.ts";
+import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
+import { BarrierRounds } from "../../../src/shard/commands/command.ts";
+import { ReadBarrier } from "../../../src/shard/read-barrier.ts";
+import { ReplyPort } from "../../../src/shard/replies/reply-port.ts";
+import { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
+import { EngineBench } from "../engine/engine-bench.ts";
+
+const ACCEPTORS = 3;
+
+/** A barrier of a session at acceptor 1. */
+function scene(rounds: BarrierRounds) {
+  const { engine } = new EngineBench();
+  const rings = Array.from({ length: ACCEPTORS }, () => createRing(4096));
+  const readers = rings.map((ring) => new RingReader(ring));
+  const ports = rings.map((ring) => new ReplyPort(ring));
+  const barrier = new ReadBarrier(engine, ports, ACCEPTORS);
+  const session = new ShardSession(engine.session(1), 1, 0);
+  assert.ok(barrier.begin(session, rounds));
+  /** Takes what the acceptors are asked: by acceptor, whether the question follows their reading. */
+  const asked = (): (boolean | undefined)[] => {
+    for (const port of ports) port.publish(0);
+    return readers.map((reader) => {
+      const offset = reader.next();
+      if (offset === EMPTY) return undefined;
+      const first = reader.uint32[(offset >> 2) + 1]!;
+      assert.equal(first & 0xff, ResponseKind.Barrier);
+      assert.equal(reader.next(), EMPTY, "each is asked once");
+      return ((first >>> 16) & ResponseFlag.HaveRead) !== 0;
+    });
+  };
+  return { barrier, session, asked };
+}
+
+it("a barrier until all others have read their sockets asks each of them once", () => {
+  const { barrier, session, asked } = scene(BarrierRounds.Read);
+  assert.deepEqual(asked(), [false, undefined, false]);
+  assert.equal(barrier.acknowledged(1), undefined);
+  assert.equal(barrier.acknowledged(1), session);
+  assert.deepEqual(asked(), [undefined, undefined, undefined]);
+});
+
+it("a barrier until nobody counts those who have left asks all others once more", () => {
+  const { barrier, session, asked } = scene(BarrierRounds.Uncounted);
+  assert.deepEqual(asked(), [false, undefined, false]);
+  assert.equal(barrier.acknowledged(1), undefined);
+  assert.equal(barrier.acknowledged(1), undefined);
+  assert.deepEqual(asked(), [true, undefined, true]);
+  assert.equal(barrier.acknowledged(1), undefined);
+  assert.equal(barrier.acknowledged(1), session);
+});
