@@ -9,7 +9,7 @@ import { RequestOp } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { RingReader } from "../../../src/ring/ring-reader.ts";
+import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -173,6 +173,24 @@ describe("AcceptorLoop", () => {
     while (loop.next() !== Point.Asleep) assert.ok(turns < 100);
     assert.equal(turns, 1, "in each pass but the last, whose sleep is their turn");
     assert.ok(ring.hasMessage, "the shard can see it");
+  });
+
+  it("doesn't sleep if a shard makes room just before it is asked to ring", () => {
+    const { core, loop, ring } = stage();
+    do core.links.post(0, core.links.message(RequestOp.Credit));
+    while (!core.links.isBlocked);
+    const wantRoom = core.wantRoom.bind(core);
+    core.wantRoom = () => {
+      core.wantRoom = wantRoom;
+      while (ring.next() !== EMPTY) {
+        // The shard takes all messages.
+      }
+      ring.release();
+      wantRoom();
+    };
+    assert.equal(loop.next(), Point.Turned);
+    assert.equal(loop.next(), Point.Asleep);
+    assert.ok(ring.hasMessage, "the message that had no room is there");
   });
 
   // A million delayed jobs that were due at once kept clients waiting for a second.

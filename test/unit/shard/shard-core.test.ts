@@ -74,6 +74,29 @@ describe("ShardCore", () => {
     assert.match(producer.take(), new RegExp(`^KICKED ${CLIENTS}\r\nOK `));
   });
 
+  it("asks for room to continue a list of tubes, also while other replies find some", () => {
+    const server = new HandDrivenServer(1, undefined, { ringBytes: 1 << 16 });
+    const { acceptor } = server;
+    const shard = server.shards[0]!;
+    const client = server.connect(true);
+    for (let tube = 0; tube < 1000; tube++) client.say(`watch ${tube}${"t".repeat(150)}\r\n`);
+    server.settle();
+    client.take();
+    client.say("list-tubes\r\n");
+    acceptor.publish(nobody);
+    do shard.step(1000);
+    while (shard.hasWork);
+    const [port] = shard.ports;
+    assert.equal(port!.open, true, "there is room for other replies");
+    shard.wantRoom();
+    port!.ring.publish();
+    let waits = 0;
+    acceptor.takeAnswers(() => void waits++);
+    assert.equal(waits, 1, "the shard is rung when there is more");
+    server.settle();
+    assert.match(client.take(), /^OK \d+\r\n/);
+  });
+
   it("gives no job to a client that has left, however long the end of its watches takes", () => {
     const server = new HandDrivenServer(1);
     const watches = Array.from({ length: WATCHES }, (_, number) => `watch tube-${number}\r\n`).join("");
