@@ -85,6 +85,12 @@ describe("AdmissionControl", () => {
       lines.onLine(Buffer.from("use a"), 0, 5, false);
     }
     assert.ok(!asked.includes("endWhenIdle"), "it sends, but is read after the timer");
+    for (let second = 0; second < 60; second++) {
+      now += 1000;
+      t.mock.timers.tick(1000);
+      lines.onPiece(Buffer.from("x"), 0, 1);
+    }
+    assert.ok(!asked.includes("endWhenIdle"), "a large body that arrives slowly");
     for (let second = 0; second < 7; second++) {
       now += 1000;
       t.mock.timers.tick(1000);

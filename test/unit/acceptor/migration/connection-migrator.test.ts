@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClientState } from "../../../../src/acceptor/migration/client-state.ts";
 import { ConnectionMigrator, type Movable } from "../../../../src/acceptor/migration/connection-migrator.ts";
+import type { ConnectionState } from "../../../../src/acceptor/migration/moved-connection.ts";
 import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
 import { createTopology } from "../../../../src/message/topology.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
@@ -17,6 +18,9 @@ function scene() {
     moved: [] as number[],
     stayed: [] as number[],
     vacated: [] as number[],
+    nowMs: 1000,
+    /** What the last connection that moved took with it. */
+    state: undefined as ConnectionState | undefined,
   };
   const migrator = new ConnectionMigrator({
     topology: createTopology({
@@ -30,11 +34,18 @@ function scene() {
     },
     acceptor: 0,
     loads: { mayTakeOne: () => true },
-    nowMs: () => 1000,
+    nowMs: () => facts.nowMs,
     commands: 64,
     ways: [
       undefined,
-      { hasRoom: () => facts.hasRoom, write: (_, number) => void facts.moved.push(number), publish() {} },
+      {
+        hasRoom: () => facts.hasRoom,
+        write: (_, number, state) => {
+          facts.moved.push(number);
+          facts.state = state;
+        },
+        publish() {},
+      },
     ],
   });
   const connection = (slot: number, isToEnd = false): Movable => {
@@ -83,6 +94,25 @@ describe("ConnectionMigrator", () => {
     for (let slot = 21; slot <= 40; slot++) migrator.consider(connection(slot), 1);
     assert.equal(facts.moved.length, most + 1);
     assert.equal(new Set(facts.moved).size, most + 1, "each move has a number of its own");
+  });
+
+  it("lets a connection stay longer after each move, up to a minute", () => {
+    const { facts, migrator, connection } = scene();
+    const stays: number[] = [];
+    for (let move = 1; move <= 8; move++) {
+      const moving = connection(move);
+      if (facts.state !== undefined) {
+        moving.client.history = facts.state.history;
+        migrator.consider(moving, 1);
+        assert.equal(facts.moved.length, move - 1, "it has to stay for a while");
+        facts.nowMs = facts.state.history.mayMigrateAtMs;
+      }
+      migrator.consider(moving, 1);
+      assert.equal(facts.moved.length, move);
+      migrator.onDetached(move);
+      stays.push(facts.state!.history.mayMigrateAtMs - facts.nowMs);
+    }
+    assert.deepEqual(stays, [2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
   });
 
   it("does not try to move a connection that watches more tubes than a message holds", () => {

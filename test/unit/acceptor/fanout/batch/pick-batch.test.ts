@@ -168,12 +168,16 @@ describe("PickBatch", () => {
   it("writes as its client reads, and frees its memory when the client leaves", () => {
     const stage = new Stage(10);
     stage.host.mayTakeMore = false;
+    // Any more, and the next batches are small.
+    stage.budget.count(64 * 1024 * 1024 - 1);
     const job = (shard: number, id: number): Job => ({ shard, id, pri: 0, bytes: 70_000, lost: false });
     stage.name(0, [job(0, 1)]);
     stage.name(1, [job(1, 2)]);
     for (const [shard, { ids }] of stage.take()) stage.give(shard, ids);
     assert.equal(stage.write(), "");
+    assert.ok(stage.budget.batchBytesMax < BATCH_BYTES_MAX);
     stage.picker.onClosed();
+    assert.equal(stage.budget.batchBytesMax, BATCH_BYTES_MAX);
     stage.host.mayTakeMore = true;
     stage.picker.onRoom();
     assert.equal(stage.write(), "");
