@@ -47,6 +47,8 @@ export class KillLedger {
   oldestUndoneMs: number = Number.POSITIVE_INFINITY;
   /** Changes that a check has found undone and had to allow. */
   undone = 0;
+  /** All ids of acknowledged puts, also of jobs that were lost. */
+  readonly #given = new Set<number>();
   #bodies = 0;
 
   /** Runs random commands on one client until its connection breaks. */
@@ -81,6 +83,8 @@ export class KillLedger {
       this.surprises.push(`a put was answered ${line}`);
       return;
     }
+    if (this.#given.has(id)) this.surprises.push(`the id ${id} was given again`);
+    this.#given.add(id);
     this.acknowledgedPuts++;
     const now = performance.now();
     this.jobs.set(id, {
