@@ -22,7 +22,7 @@ function scene(rounds: BarrierRounds) {
   const barrier = new ReadBarrier(engine, ports, ACCEPTORS);
   const session = new ShardSession(engine.session(1), 1, 0);
   assert.ok(barrier.begin(session, rounds));
-  /** Takes what the acceptors are asked: by acceptor, whether the question follows their reading. */
+  /** Takes what each acceptor is asked, and whether the question follows its reading. */
   const asked = (): (boolean | undefined)[] => {
     for (const port of ports) port.publish(0);
     return readers.map((reader) => {
