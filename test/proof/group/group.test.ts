@@ -12,7 +12,10 @@ import { GroupRounds } from "./group-rounds.ts";
 import type { NemesisName } from "./nemeses.ts";
 import { lineOf, tableOf } from "./round-lines.ts";
 
-/** Its first partition leaves the primary alone with its clients, for longer than the lease. */
+/**
+ * Its first partition leaves the primary alone with its clients, for longer than the lease. On a
+ * busy machine, such a round may lose nothing.
+ */
 const PLANTED_SEED = 46;
 const PLANTED_ROUNDS_MAX = 12;
 
@@ -38,8 +41,8 @@ describe("a group under faults", { skip: missingNats() ?? noNamespaces() ?? fals
     const flags = ["--replicate-wait", "nothing"];
     const group = await GroupRounds.start({ flags, hasNetwork: true, hasClocks: false, judge });
     t.after(() => group.end());
-    const random = new SeededRandom(PLANTED_SEED);
     for (let round = 0; round < PLANTED_ROUNDS_MAX; round++) {
+      const random = new SeededRandom(PLANTED_SEED);
       const { what, lost, finds } = await group.play("partition", `planted-${round}`, random);
       t.diagnostic(`${what}: ${lost} lost, ${finds.length} finds`);
       if (lost > 0) return;
