@@ -16,8 +16,8 @@ export const ARCHITECTURES = ["x64", "arm64"] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 /**
- * Returns the architectures in the arguments of a script; without arguments, this machine's. `about`
- * is what `--help` tells of it.
+ * Returns the architectures in the arguments of a script; without arguments, this machine's.
+ * `about` is what `--help` tells of the script.
  */
 export function chosenArchitectures(script: string, about: string): readonly Architecture[] {
   const { args } = new Command(`npm run ${script} --`)

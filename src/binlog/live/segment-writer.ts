@@ -286,6 +286,8 @@ export class SegmentWriter {
    * is nothing of the kind, or no space for it.
    */
   #extendFar(segment: Segment): boolean {
+    // After a start, the current segment grows by single extents: clients wait for each.
+    if (segment !== this.#next) return false;
     const length = this.#laterLength(segment);
     assert(length <= LATER_EXTENTS_MAX * this.#zeros.length, "one sync makes a limited number of extents");
     if (length === 0) return false;

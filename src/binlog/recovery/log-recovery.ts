@@ -100,6 +100,8 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
  */
 export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): LogState {
   assert(verdict.problems.length === 0, "only a log without damage is repaired");
+  if (verdict.stale.length > 0) syncEnd(disk, verdict);
+  for (const { number } of verdict.stale) disk.unlink(segmentName(number));
   const surplus = verdict.empty.slice(2);
   for (const scan of surplus.reverse()) disk.unlink(segmentName(scan.number));
   for (const number of verdict.discard) disk.unlink(segmentName(number));
@@ -127,13 +129,25 @@ export function repairLog(disk: Disk, verdict: LogVerdict, books: LogBooks): Log
     books.table.add(segment);
     return segment;
   });
-  // Only now is durable what says that these don't count: a kill may have come before its sync.
-  for (const { number } of verdict.stale) disk.unlink(segmentName(number));
-  if (verdict.stale.length > 0) disk.syncFolder();
   const { table, index } = books;
   assert(empty.length <= 2 && lastSequence >= verdict.lastSequence, "a repair only adds an END");
   const { oldest } = verdict;
   return { table, index, lastSequence, oldest, first: Math.max(1, oldest), empty };
+}
+
+/**
+ * Makes the end of the log durable. It says which segments don't count, and has copies of their
+ * jobs, and a kill may have come before its sync.
+ */
+function syncEnd(disk: Disk, { kept, empty }: LogVerdict): void {
+  for (const { number } of [...kept.slice(-1), ...empty]) {
+    const handle = disk.open(segmentName(number), "write");
+    try {
+      disk.sync(handle);
+    } finally {
+      disk.close(handle);
+    }
+  }
 }
 
 function versionOf({ header }: SegmentScan): number {
