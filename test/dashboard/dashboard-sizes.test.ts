@@ -18,6 +18,8 @@ import { assertAccessible, COLOUR_RULES, openPage } from "./watched-page.ts";
 const PHONE = 375;
 const DESKTOP = 1280;
 const WIDTHS = [PHONE, 768, DESKTOP, 1440, 1920] as const;
+/** More than a page with 50 jobs as cards, each of two lines more than usual, takes on a phone. */
+const TALL = 16_000;
 const LONG = "a-name-as-long-as-it-may-be/".repeat(8).slice(0, 200);
 const PAGES = [
   "#/",
@@ -137,7 +139,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.locator("#chart canvas").waitFor();
     await page.locator("#failures-chart canvas").waitFor();
     for (const width of WIDTHS.filter((each) => each >= DESKTOP)) {
-      await page.setViewportSize({ width, height: 6000 });
+      await page.setViewportSize({ width, height: TALL });
       // Its rates may have a digit more each.
       const tops = await page.evaluate(`(() => {
         const more = document.querySelector("#rates small").appendChild(document.createElement("span"));
@@ -152,7 +154,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       await page.goto(`${living.served.url}/${hash}`);
       await page.locator("main .scroll tbody").waitFor();
       for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 6000 });
+        await page.setViewportSize({ width, height: TALL });
         const hidden = await page.evaluate(
           "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('main .scroll'))",
         );
@@ -184,7 +186,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         for (const width of WIDTHS) {
           // As high as the page, so that the bar at the bottom of a phone covers nothing: axe does
           // not scroll.
-          await page.setViewportSize({ width, height: 6000 });
+          await page.setViewportSize({ width, height: TALL });
           if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
           await assertLaidOut(page, `${hash}, ${width} px`);
           const isWhole = width === DESKTOP || width === PHONE;
@@ -205,7 +207,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
         const page = await living.open(hash);
         for (const button of buttons) {
           // As wide as the page that has the button without a menu.
-          await page.setViewportSize({ width: DESKTOP, height: 6000 });
+          await page.setViewportSize({ width: DESKTOP, height: TALL });
           await page.getByRole("button", { name: button }).first().click();
           const dialog = page.getByRole("dialog");
           await dialog.waitFor();
