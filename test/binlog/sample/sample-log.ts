@@ -4,6 +4,7 @@ import { Memory } from "../../../src/base/memory.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../../src/binlog/recovery/open-options.ts";
+import { encodeTallied, encodeTally } from "../../../src/message/flow-record.ts";
 import {
   emptyRecordFields,
   encodeDelete,
@@ -131,6 +132,15 @@ export class JobWriter {
     fields.state = RecordState.remembered;
     this.jobs.set(id, jobText(fields, tube, "", attributes.toString("hex")));
     this.#append(encodePutHead(this.#memory, 0, fields, Buffer.from(tube, "latin1"), 0, attributes));
+  }
+
+  /** The job is gone, as a member of a batch of which that many are done or failed now. */
+  tally(id: number, batch: number, done: number, failed: number): void {
+    this.jobs.delete(id);
+    const { view } = this.#memory;
+    const length = encodeTally(view, 0, id, batch, this.#shard);
+    encodeTallied(view, 0, done, failed);
+    this.#append(length);
   }
 
   delete(id: number): void {
