@@ -3,11 +3,18 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { FRAME_BYTES } from "../../src/binlog/format/segment-format.ts";
 import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
+import { appendBatch } from "../../src/binlog/live/whole-job.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import { putRecordBytes } from "../../src/message/record.ts";
+import { BatchOutcome, BatchState } from "../../src/protocol/batch-facts.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
+
+/** Capacity of a batch that is not written yet. */
+const BATCH_BYTES = 1024 * 1024;
 
 const open = (disk: VirtualDisk): Promise<OpenedBinlog> => openBinlog(virtualOptions(disk));
 
@@ -61,6 +68,22 @@ test("an orderly end returns unused lent ids", async () => {
   assert.equal((await open(disk)).nextId, 8);
 });
 
+test("the number of the last batch is not given again after an orderly end", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await open(disk);
+  const times = { keepMs: 1500, openedAtMs: 1_790_000_000_000, completeAtMs: 0 };
+  const facts = { number: 7, name: "nightly", state: BatchState.Open, outcome: BatchOutcome.None };
+  appendBatch(storage, { facts: { ...facts, ...times, allDone: 0, allFailed: 0 }, tallies: [] });
+  storage.flush(1);
+  storage.close(2);
+  const again = await open(disk);
+  assert.deepEqual(
+    again.batches.map((each) => each.facts.number),
+    [7],
+  );
+  assert.equal(again.nextId, 8);
+});
+
 test("ids are lent again when half are used, and compaction keeps that", async () => {
   const disk = new VirtualDisk();
   const opened = await open(disk);
@@ -82,4 +105,32 @@ test("ids are lent again when half are used, and compaction keeps that", async (
   }
   disk.kill();
   assert.equal((await open(disk)).nextId, 2 * LENT_IDS + 1);
+});
+
+test("a lend that found no room for its record is repeated, and shows no id before", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), segmentBytes: 4 << 20 });
+  const writer = new JobWriter(storage);
+  // A batch without room for one more record: the lend has to write it first.
+  const bodyBytes = BATCH_BYTES / 16 - FRAME_BYTES - putRecordBytes("default".length, 0);
+  let id = 0;
+  while (id < 16) writer.put(++id, "x".repeat(bodyBytes));
+  let writes = 0;
+  disk.fault = (call) => {
+    if (call !== "write") return;
+    writes++;
+    throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
+  };
+  storage.lendIds(id);
+  assert.deepEqual([writes, storage.full, storage.idsLent], [1, true, 0]);
+  disk.fault = () => {};
+  storage.flush(1);
+  const shown = storage.idsLent;
+  assert.equal((await open(disk.clone())).nextId, id + 1, "no record states a lend");
+  assert.equal(shown, 0, "so no client may see an id of one");
+  writer.settle(5000);
+  assert.ok(storage.lendIsDue(id));
+  storage.lendIds(id);
+  storage.flush(5001);
+  assert.equal(storage.idsLent, id + LENT_IDS);
 });
