@@ -14,6 +14,8 @@ const END_OF_DAY_MS = Date.parse("2026-11-23T00:00:00Z");
 const secret = drawSecret();
 /** Of a token that is limited to more tubes. */
 const wideSecret = drawSecret();
+/** Of a token that is limited to tubes with a name of one character. */
+const shortSecret = drawSecret();
 
 /** A server of two shards, and a client of each kind. */
 class Guarded {
@@ -25,6 +27,7 @@ class Guarded {
         [
           `limited operator sha256:${hashOf(secret)} tubes=mail,mail-* expires=${DAY}`,
           `wide operator sha256:${hashOf(wideSecret)} tubes=mail,secret`,
+          `short operator sha256:${hashOf(shortSecret)} tubes=?`,
         ].join("\n"),
       ).tokens,
       limits: NO_LIMITS,
@@ -131,6 +134,15 @@ describe("a token that is limited to some tubes", () => {
       assert.equal(ask(command), "UNAUTHORIZED\r\n", command);
     ask("ignore secret");
     assert.match(ask("reserve-with-timeout 0"), new RegExp(`^RESERVED ${id} `));
+  });
+
+  it("lists no jobs of all tubes, though its glob matches the asterisk that means them", () => {
+    const guarded = new Guarded();
+    const ask = (command: string): string => guarded.ask(guarded.limited, command);
+    guarded.put("secret");
+    assert.equal(ask(`auth ${shortSecret}`), "AUTHENTICATED\r\n");
+    assert.match(ask("list-jobs a"), /^(?:OK|NOT_FOUND)/);
+    assert.equal(ask("list-jobs *"), "UNAUTHORIZED\r\n");
   });
 
   it("is valid on an open connection until its last day is over", () => {
