@@ -158,4 +158,16 @@ describe("series of tubes", () => {
     set.renew(table(tube("c", 3, 2)), 10 * MINUTE_MS);
     assert.equal(set.others(totals(24)).puts, 13, "nothing of c, which is young, and b is not forgotten");
   });
+
+  it("begin at 0 for a tube that was the youngest one in the sum of the others", () => {
+    const set = new SeriesSet({ tubesMax: 1, tubes: [] });
+    set.renew(table(tube("a", 1, 5), tube("b", 2, 10)), 0);
+    assert.equal(set.others(totals(15)).puts, 10);
+    set.renew(table(tube("b", 2, 10)), 6 * MINUTE_MS);
+    assert.deepEqual(
+      [...set.own()].map(([name, { puts }]) => [name, puts]),
+      [["b", 0]],
+    );
+    assert.equal(set.others(totals(15)).puts, 10, "its earlier counts stay in the sum");
+  });
 });
