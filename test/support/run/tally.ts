@@ -2,7 +2,7 @@
 
 import { relative } from "node:path";
 import type { EventData } from "node:test";
-import { stripVTControlCharacters } from "node:util";
+import { inspect, stripVTControlCharacters } from "node:util";
 
 export interface Skip {
   readonly name: string;
@@ -63,8 +63,14 @@ function failureOf(
 ): string {
   const { OUR_FLAGS = "" } = env;
   const where = `${relative(root, file ?? root)}:${line ?? 0}`;
-  const cause =
-    error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : `${error.cause ?? error}`;
-  const lines = stripVTControlCharacters(cause).split("\n").slice(0, ERROR_LINES);
+  const lines = stripVTControlCharacters(textOf(error.cause ?? error))
+    .split("\n")
+    .slice(0, ERROR_LINES);
   return [`${where} ${name} ${OUR_FLAGS}`.trimEnd(), ...lines].join("\n    ");
+}
+
+/** A test can throw anything, even an object that has no text. */
+function textOf(thrown: unknown): string {
+  if (thrown instanceof Error) return thrown.stack ?? thrown.message;
+  return typeof thrown === "string" ? thrown : inspect(thrown);
 }
