@@ -30,15 +30,13 @@ export const NO_HTTP_TLS: HttpTlsFiles = {
 export const unchangeableTls = ({ cert, clientCa }: HttpTlsFiles): string =>
   `${cert !== undefined} ${clientCa !== undefined}`;
 
-const restartPart = ({ httpTls }: Guarded): string => unchangeableTls(httpTls);
-
 export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
   {
     key: "http.tls.cert",
     flags: "--http-tls-cert <file>",
     kind: "text",
     reloads: true,
-    restartPart,
+    restartPart: ({ httpTls }) => `${httpTls.cert !== undefined}`,
     text: "with --http: serve HTTPS with this certificate chain, PEM",
     example: "/etc/runnerbean/cert.pem",
     apply(options, cert) {
@@ -63,7 +61,7 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     flags: "--http-tls-client-ca <file>",
     kind: "text",
     reloads: true,
-    restartPart,
+    restartPart: ({ httpTls }) => `${httpTls.clientCa !== undefined}`,
     text: "require HTTPS clients to have a certificate signed by one of these authorities, PEM",
     example: "/etc/runnerbean/clients.pem",
     apply(options, clientCa) {
