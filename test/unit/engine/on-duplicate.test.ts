@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { OnDuplicate } from "../../../src/protocol/job-options.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
@@ -99,5 +100,27 @@ describe("a put whose key another job has", () => {
     traced.engine.reserve(traced.session(1, "t"), 1e6, traced.nowMs);
     const said = again(traced, keyed(Replace), 3, 0);
     assert.equal(said, "replaced: replaced 1, stored 6, waited 0, 1: gets 1");
+  });
+
+  it("leaves a job that waits for a batch waiting, whatever the delay, until that is complete", () => {
+    for (const delayMillis of [0, 2500]) {
+      const traced = new TracedEngine();
+      traced.session(0);
+      const assume = (state: BatchState, outcome: BatchOutcome = BatchOutcome.None): void =>
+        void traced.engine.batches.assume({
+          ...{ number: 7, name: "b", state, outcome, keepMs: 0, openedAtMs: 0, completeAtMs: 0 },
+          ...{ allDone: 0, allFailed: 0 },
+        });
+      assume(BatchState.Open);
+      traced.put(1, { bodyBytes: 4 }, keyed(Refuse, { afterName: "b" }));
+      traced.engine.reserve(traced.session(1, "t"), 1e6, traced.nowMs);
+      assert.equal(again(traced, keyed(Replace), 3, delayMillis), "replaced: replaced 1, stored 6");
+      assert.match(traced.job(1), /^t delayed pri 3 /);
+      assert.equal(traced.wait(3000), "", "it waits for no time");
+      assume(BatchState.Committed);
+      assume(BatchState.Complete, BatchOutcome.Success);
+      const said = `${traced.does((engine, nowMs) => engine.workOnFlows(nowMs))}, ${traced.wait(2000)}`;
+      assert.match(said, /1: gets 1/);
+    }
   });
 });
