@@ -329,6 +329,38 @@ describe("SharedReserve of a client that half-closes", () => {
   });
 });
 
+describe("SharedReserve that the client's next bytes abort", () => {
+  it("ends at once while it waits", () => {
+    const stage = new Stage(NEVER);
+    stage.waitAll();
+    stage.reserve.onInput();
+    assert.deepEqual(stage.did, [...STOPS, "ABORTED"]);
+  });
+
+  it("ends after the candidates are known, but takes a job if there is one", () => {
+    for (const hasJob of [false, true]) {
+      const stage = new Stage(NEVER);
+      stage.absent(0);
+      stage.reserve.onInput();
+      stage.absent(1);
+      if (hasJob) stage.candidate(2, 0, 1);
+      else stage.absent(2);
+      assert.match(stage.did.at(-1)!, hasJob ? /^Take from 2/ : /^ABORTED$/);
+    }
+  });
+
+  for (const timeoutMs of [2000, NEVER])
+    it(`ends with a recheck that found nothing due, timeout ${timeoutMs}`, () => {
+      const stage = new Stage(timeoutMs);
+      stage.waitAll();
+      stage.nowMs = 2000;
+      stage.due(0);
+      stage.reserve.onInput();
+      for (const shard of [0, 1, 2]) stage.ack(shard);
+      assert.deepEqual(stage.did, [...RECHECKS, ...STOPS, "ABORTED"]);
+    });
+});
+
 describe("reserves that choose one after another", () => {
   it("go on when the connection whose turn it is closes, or one that waits for its turn", () => {
     const queue = new SerialQueue();
