@@ -54,3 +54,26 @@ it("a barrier until nobody counts those who have left asks all others once more"
   assert.equal(barrier.acknowledged(1), undefined);
   assert.equal(barrier.acknowledged(1), session);
 });
+
+it("a barrier for a job is begun if another client holds one that the session would get", () => {
+  const watched = (tubes: number): string[] => Array.from({ length: tubes }, (_, tube) => `tube-${tube}`);
+  // With very many tubes, any reserved job suffices: to look at each tube would take too long.
+  for (const [tubes, heldIn, begins] of [
+    [2, "tube-1", true],
+    [2, "elsewhere", false],
+    [100, "tube-99", true],
+    [100, "none", false],
+  ] as const) {
+    const bench = new EngineBench();
+    const holder = bench.session(2, heldIn, heldIn);
+    const ports = Array.from({ length: ACCEPTORS }, () => new ReplyPort(createRing(4096)));
+    const barrier = new ReadBarrier(bench.engine, ports, ACCEPTORS);
+    const client = bench.session(1, "tube-0", ...watched(tubes));
+    const session = new ShardSession(client, 1, 0);
+    if (heldIn !== "none") {
+      bench.put(holder);
+      assert.equal(bench.reserve(holder, 0), "job 1");
+    }
+    assert.equal(barrier.beginForJob(session), begins, `${tubes} tubes, a job held in ${heldIn}`);
+  }
+});
