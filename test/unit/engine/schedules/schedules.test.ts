@@ -248,6 +248,24 @@ describe("a wall clock that is set back", () => {
     }
   });
 
+  it("is found once, for more schedules than a turn looks at; then the shard rests", () => {
+    const bench = new ScheduleBench();
+    const all = Array.from({ length: 300 }, (_, n) => bench.set(`s${n}`, Missed.None, 10_000));
+    let offsetMs = YEAR_MS;
+    const turns = turnsOf(bench.engine.schedules, { wallOffsetMs: () => offsetMs });
+    /** Lets turns follow each other at one moment until nothing is due. */
+    const run = (nowMs: number): void => {
+      for (let left = 100; turns.dueAtMs <= nowMs; left--) {
+        assert.ok(left > 0, "the shard rests");
+        turns.step(nowMs);
+      }
+    };
+    run(11 * SECOND_MS);
+    offsetMs = 0;
+    run(12 * SECOND_MS);
+    for (const { name, nextMs } of all) assert.equal(nextMs, 20 * SECOND_MS, name);
+  });
+
   it("is found at a start, too", () => {
     const bench = new ScheduleBench();
     const once = bench.set("once", Missed.Once, 10_000);
