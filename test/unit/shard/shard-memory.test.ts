@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { BodyArena } from "../../../src/engine/jobs/body-arena.ts";
 import type { FakeSocket } from "../../simulation/server/fake-socket.ts";
 import { InProcessServer } from "../../simulation/server/in-process-server.ts";
+import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
 const MIB = 1 << 20;
@@ -59,6 +60,23 @@ describe("a shard without memory for a body", () => {
     client.reset();
     server.settle();
     assert.equal(server.shards[0]!.engine.bodies.reservedBytes, 0);
+  });
+
+  it("frees the body of a put behind a long reply when its client leaves", () => {
+    const server = new HandDrivenServer(1);
+    const { bodies, jobs } = server.shards[0]!.engine;
+    server.acceptor.arenas[0] = bodies;
+    server.connect(true).say(put(MIB));
+    server.settle();
+    const before = bodies.usedBytes;
+    const reader = server.connect(false);
+    reader.say(`peek 1\r\n${put(60_000)}`);
+    server.settle();
+    assert.ok(bodies.usedBytes >= before + 60_000, "it is in the arena");
+    assert.equal(jobs.live, 1, "and waits until its client has read");
+    server.disconnect(reader);
+    server.settle();
+    assert.equal(bodies.usedBytes, before);
   });
 
   it("keeps a body while a slow client reads it, and frees it afterwards", () => {
