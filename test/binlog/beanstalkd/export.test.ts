@@ -1,6 +1,7 @@
 // Tests of exports to beanstalkd 1.12, which reads them, and of the way back.
 
 import assert from "node:assert/strict";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
@@ -13,7 +14,7 @@ import { WireClient } from "../../support/server/wire-client.ts";
 import { recoveredTexts } from "../model.ts";
 import { realOptions } from "../sample/real-options.ts";
 import { JobWriter } from "../sample/sample-log.ts";
-import { ourLog, partsOf, statsJob, withBeanstalkd } from "./beanstalkd-logs.ts";
+import { ourLog, partsOf, statsJob, takeOver, withBeanstalkd } from "./beanstalkd-logs.ts";
 
 test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order, bodies", async (t) => {
   if (!canRun(t, NEEDS.beanstalkd)) return;
@@ -110,4 +111,20 @@ test("a job that waits for a batch is exported as buried", async (t) => {
   const { state } = partsOf(recoveredTexts(opened, 1).get(2)!);
   opened.storage.close(0);
   assert.equal(state, RecordState.buried);
+});
+
+test("export begins another file of beanstalkd before one is longer than 10 MiB", async (t) => {
+  const path = temporaryFolder(t);
+  const opened = await openBinlog(realOptions(path));
+  const writer = new JobWriter(opened.storage);
+  for (let id = 1; id <= 220; id++) writer.put(id, "x".repeat(60_000));
+  writer.settle();
+  opened.storage.close(0);
+  const out = join(temporaryFolder(t), "out");
+  const { jobs, files } = await exportBeanstalkd({ path }, out);
+  assert.deepEqual([jobs, files], [220, 2]);
+  const [first, second] = [1, 2].map((number) => statSync(join(out, `binlog.${number}`)).size);
+  assert.ok(first! > 10 * 2 ** 20 - 70_000 && first! <= 10 * 2 ** 20, `${first} bytes`);
+  assert.ok(first! + second! > 220 * 60_000);
+  assert.equal((await takeOver(out)).ids.length, 220);
 });

@@ -1,7 +1,7 @@
 // Tests of takeovers of beanstalkd's log: every job, whatever ended the write, and refusals.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { pack } from "msgpackr/pack";
@@ -318,4 +318,18 @@ test("a note of a takeover that can't be read is damage", () => {
     [],
   ])
     assert.throws(() => takeoverNoteOf(Uint8Array.from(bytes), "log"), { code: "BINLOG_CORRUPT" });
+});
+
+test("the very files that were taken over once come into another folder", async (t) => {
+  const path = temporaryFolder(t);
+  const folders: string[][] = [];
+  for (let time = 0; time < 2; time++) {
+    for (const name of readdirSync(path)) if (name.endsWith(".log")) rmSync(join(path, name));
+    writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
+    assert.deepEqual((await takeOver(path)).ids, [1]);
+    folders.push(readdirSync(path).filter((name) => name.startsWith("beanstalkd-")));
+  }
+  assert.match(folders[0]!.join(" "), /^beanstalkd-1-\d+-[0-9a-f]{8}$/);
+  assert.deepEqual(folders[1], [folders[0]![0], `${folders[0]![0]}-again`]);
+  for (const folder of folders[1]!) assert.deepEqual(readdirSync(join(path, folder)), ["binlog.1"]);
 });

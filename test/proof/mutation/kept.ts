@@ -36,6 +36,8 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["engine/policies/failures.ts", "return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;", ["0 → 1"], "an upper bound"],
   ["engine/jobs/job-flows.ts", "const buffer = new ArrayBuffer(rows * 17);", ["17 → (17 + 1)"], "a block with bytes to spare"],
   ["binlog/format/record-checksum.ts", "const tables = new Int32Array(8 * 256);", ["8 → (8 + 1)"], "a table with entries to spare"],
+  ["binlog/live/segment-writer.ts", "const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;", ["16 → (16 + 1)"], "room is made in pieces a little smaller"],
+  ["binlog/following.ts", "return randomInt(1, 2 ** 32 - 1);", ["2 ** 32 - 1: - → +"], "only one draw in 2^32 shows it"],
   ["engine/waiting/waiters.ts", "if (session.watches.size > NARROW_WATCHES_MAX) this.#linkWide(watch);", ["if (session.watches.size > NARROW_WATCHES_MAX) → true"], "links at once what a look at the wide waiters takes out again"],
   ["protocol/command-list.ts", "let length = 0;", ["0 → 1"], "a line of --help may be broken a character earlier"],
   ["protocol/command-parser.ts", "while (start < end && bytes[start] === SPACE) start++;", ["start < end: < → <="], "no name begins at the end"],

@@ -90,7 +90,7 @@ it("the reader is asked to ring only while there is no room", () => {
   batches.wantRoom();
   readOne(reader);
   assert.equal(reader.release(), false);
-  for (let number = 2; batches.hasRoom; number++) batches.take(batchOf(2, 50_000), Float64Array.of(2, 2));
+  while (batches.hasRoom) batches.take(batchOf(2, 50_000), Float64Array.of(2, 2));
   batches.wantRoom();
   while (readOne(reader) !== undefined);
   assert.equal(reader.release(), true);

@@ -6,7 +6,13 @@ import { describe, it } from "node:test";
 import { Memory } from "../../../src/base/memory.ts";
 import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
 import type { FollowLog } from "../../../src/binlog/follow-log.ts";
-import { END_BYTES, encodeOwn, FRAME_BYTES, OwnKind } from "../../../src/binlog/format/segment-format.ts";
+import {
+  END_BYTES,
+  encodeOwn,
+  FRAME_BYTES,
+  OWN_RECORD_BYTES,
+  OwnKind,
+} from "../../../src/binlog/format/segment-format.ts";
 import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
 import {
   LOG_BATCH_HEADER_BYTES,
@@ -29,7 +35,9 @@ function leadOf(log: FollowLog, change: (view: DataView) => void = () => {}): Lo
   memory.bytes.set(log.leadBatch(NODE, 1234));
   change(memory.view);
   sealLogBatch(memory, 0);
-  return logBatchesOf(memory.bytes)![0]!;
+  return logBatchesOf(
+    memory.bytes.subarray(0, LOG_BATCH_HEADER_BYTES + memory.view.getUint32(60, true)),
+  )![0]!;
 }
 
 /** A log with three batches, and the note of a cut behind the second, which a crash interrupted. */
@@ -122,12 +130,21 @@ describe("a standby's files", () => {
   });
 });
 
+/** Makes a batch end within its only record, which says the same. */
+function shorten(view: DataView, kind: number): void {
+  view.setUint8(LOG_BATCH_HEADER_BYTES + FRAME_BYTES, kind);
+  view.setUint32(LOG_BATCH_HEADER_BYTES + 4, OWN_RECORD_BYTES - 8, true);
+  view.setUint32(60, END_BYTES - 8, true);
+}
+
 describe("a batch that its writer framed wrongly", () => {
   const wrongs: Readonly<Record<string, (view: DataView) => void>> = {
     "a frame longer than the batch": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 17, true),
     "a frame of 4 GiB": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 0xffff_ffff, true),
     "a frame without a record": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 0, true),
     "a record that is too short": (view) => view.setUint32(LOG_BATCH_HEADER_BYTES + 4, 3, true),
+    "a MARK that is too short": (view) => shorten(view, OwnKind.mark),
+    "a DROP that is too short": (view) => shorten(view, OwnKind.drop),
     "more frames than it says": (view) => view.setUint32(56, 0, true),
     "fewer frames than it says": (view) => view.setUint32(56, 2, true),
   };
@@ -208,4 +225,17 @@ it("a standby's batches are durable when their sync is due", async () => {
     });
     assert.deepEqual(found, kept, `-f ${syncEvery}`);
   }
+});
+
+it("a standby knows which segments hold jobs of its own, also after a start", async () => {
+  const disk = new VirtualDisk();
+  const log = await open(disk);
+  assert.equal(log.rewriteBelow, 1, "a lead begins there");
+  for (let lead = 0; lead < 3; lead++) log.apply(leadOf(log));
+  assert.equal(log.rewriteBelow, 1);
+  log.close();
+  assert.equal((await open(disk)).rewriteBelow, 1);
+  const late = await open(new VirtualDisk());
+  late.apply(leadOf(late, (view) => view.setFloat64(16, 7, true)));
+  assert.equal(late.rewriteBelow, 0, "a node that joined late has none");
 });

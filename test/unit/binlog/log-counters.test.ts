@@ -6,13 +6,14 @@ import { test } from "node:test";
 import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { LogFigures } from "../../../src/message/log-figures.ts";
-import { Counter, createTopology } from "../../../src/message/topology.ts";
+import { ControlWord, Counter, createTopology } from "../../../src/message/topology.ts";
+import { isLent, LentIds } from "../../../src/ring/lent-ids.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 
 /** A log with its counters, on a clock that the test moves. */
-async function scene(syncEvery: number | "never") {
+async function scene(syncEvery: number | "never", firstId = 1) {
   const disk = new VirtualDisk();
   const clock = { nowMs: 1000 };
   const options = { ...virtualOptions(disk), syncEvery, clockMs: () => clock.nowMs };
@@ -25,7 +26,7 @@ async function scene(syncEvery: number | "never") {
     binlog: { repliesWaitFor: LogWord.Synced, segmentBytes: SAMPLE_SEGMENT_BYTES },
   });
   const core = new BinlogCore(topology);
-  core.beginIds(1);
+  core.beginIds(firstId);
   const told = (counter: number): number => core.counters[counter]!;
   /** A turn as BinlogLoop takes it. */
   const turn = (): void => {
@@ -34,7 +35,7 @@ async function scene(syncEvery: number | "never") {
     storage.work(clock.nowMs);
     core.publishState(storage);
   };
-  return { disk, clock, storage, writer: new JobWriter(storage), told, turn };
+  return { topology, disk, clock, storage, writer: new JobWriter(storage), told, turn };
 }
 
 test("binlog counters: the waiting time of a record is published before a sync that may hang", async () => {
@@ -101,4 +102,13 @@ test("binlog counters: written bytes, free room, and whether space is being free
     spare: told(Counter.BinlogSpareBytes),
   };
   assert.ok(live + spare <= bytes, `${live} and ${spare} of ${bytes}`);
+});
+
+test("ids before the first one are lent from the start", async () => {
+  const { topology } = await scene(0, 1000);
+  const { low } = new LentIds(new Int32Array(topology.control), ControlWord.IdsLent);
+  assert.deepEqual(
+    [1, 999, 1000].map((id) => isLent(low, id)),
+    [true, true, false],
+  );
 });

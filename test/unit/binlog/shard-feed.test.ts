@@ -37,6 +37,12 @@ it("a shard gets two batches ahead, its warnings are told, and the end waits for
   assert.deepEqual(done, ["1", "2", "3"], "the end waits for the last batch");
   shard.postMessage("loaded");
   await end;
-  assert.deepEqual([got, warnings], [[1, 2, 3, "end"], ["odd", "strange"]]);
+  assert.deepEqual(
+    [got, warnings],
+    [
+      [1, 2, 3, "end"],
+      ["odd", "strange"],
+    ],
+  );
   await closed;
 });

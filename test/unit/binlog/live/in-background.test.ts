@@ -273,3 +273,22 @@ test("a lend that the sync under way does not include has the next one", async (
   storage.flush(48);
   assert.equal(storage.idsLent, LENT_IDS / 2 + 2 + LENT_IDS);
 });
+
+test("turns without records don't ask for another sync while one runs in the background", async () => {
+  const { storage, writer, records, syncs } = await open(50);
+  storage.syncNow(0);
+  writer.put(1, "a");
+  let nowMs = 1000;
+  for (; !records.isUnderWay; nowMs++) {
+    assert.ok(nowMs < 1050, "a sync begins in time");
+    storage.flush(nowMs);
+  }
+  const before = syncs();
+  storage.flush(nowMs);
+  storage.flush(1049);
+  records.end();
+  storage.flush(1049);
+  assert.equal(storage.syncedUpTo(0), 1);
+  assert.equal(storage.nextDeadline(), 1149, "only a mark is left to write");
+  assert.equal(syncs(), before);
+});

@@ -3,9 +3,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Memory } from "../../../../src/base/memory.ts";
 import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
+import { encodeBatch } from "../../../../src/message/flow-record.ts";
+import { BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 
@@ -16,9 +19,10 @@ const MARK_AFTER_MS = 100;
 function scene(options: Partial<StorageOptions> = {}) {
   const disk = new VirtualDisk();
   const notices: string[] = [];
+  const log = emptyLog(1);
   const storage = new Storage({
     disk,
-    log: emptyLog(1),
+    log,
     shards: 2,
     segmentBytes: SAMPLE_SEGMENT_BYTES,
     syncEvery: 0,
@@ -34,7 +38,7 @@ function scene(options: Partial<StorageOptions> = {}) {
   /** Written and synced numbers of both shards. */
   const numbers = (): number[] =>
     [0, 1].flatMap((shard) => [storage.writtenUpTo(shard), storage.syncedUpTo(shard)]);
-  return { disk, storage, calls, notices, writers, numbers };
+  return { disk, log, storage, calls, notices, writers, numbers };
 }
 
 test("Storage with -f 0: a flush is one write and one sync for the records of all shards", () => {
@@ -274,4 +278,48 @@ test("Storage: what says that older segments no longer count is durable at once,
     assert.deepEqual(calls, ["write", "sync"], `-f ${syncEvery}`);
     assert.deepEqual(numbers(), [1, 1, 0, 0]);
   }
+});
+
+test("Storage that can't make the removal of a segment durable tries only that again", () => {
+  const { storage, disk, notices, writers } = scene();
+  const [writer] = writers;
+  let id = 0;
+  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
+  for (let gone = 1; gone <= id; gone++) writer.delete(gone);
+  let unlinked = 0;
+  let fails = 2;
+  disk.fault = (call) => {
+    if (call === "unlink") unlinked++;
+    if (call !== "syncFolder" || unlinked === 0 || fails === 0) return;
+    fails--;
+    throw Object.assign(new Error("EDQUOT: quota"), { code: "EDQUOT" });
+  };
+  for (let nowMs = 0; nowMs < 20_000 && storage.oldestSegment === 1; nowMs += 100) {
+    storage.flush(nowMs);
+    storage.work(nowMs);
+  }
+  for (let turn = 0; turn < 100; turn++) {
+    storage.flush(20_000);
+    storage.work(20_000);
+  }
+  assert.deepEqual([storage.failure, fails, unlinked], [undefined, 0, 1], notices.join(" "));
+  assert.equal(storage.oldestSegment, 2);
+});
+
+test("Storage takes no other record for the count of a batch, whatever is in it", () => {
+  const { storage, writers, log } = scene();
+  const memory = Memory.ofSize(1000);
+  const times = { keepMs: 0, openedAtMs: 1, completeAtMs: 0 };
+  const facts = { ...{ number: 5, name: "b" }, ...{ state: BatchState.Open, outcome: 0 }, ...times };
+  const length = encodeBatch(memory, 0, { ...facts, allDone: 0, allFailed: 0 }, 0);
+  storage.append(1, 1, memory.bytes, 0, length);
+  writers[0].put(7, "a");
+  // The bytes of this priority and this delay are 5 as a float.
+  writers[0].update(7, { pri: 0, delaySeconds: 0x4014_0000 });
+  storage.flush(0);
+  assert.deepEqual(
+    log.index.batches.list().map(({ facts: { number }, tallies }) => [number, tallies]),
+    [[5, []]],
+  );
+  assert.equal(storage.fileOf(7), 1);
 });
