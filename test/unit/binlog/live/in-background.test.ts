@@ -283,10 +283,10 @@ test("turns without records don't ask for another sync while one runs in the bac
     assert.ok(nowMs < 1050, "a sync begins in time");
     storage.flush(nowMs);
   }
-  const before = syncs();
   storage.flush(nowMs);
   storage.flush(1049);
   records.end();
+  const before = syncs();
   storage.flush(1049);
   assert.equal(storage.syncedUpTo(0), 1);
   assert.equal(storage.nextDeadline(), 1149, "only a mark is left to write");
