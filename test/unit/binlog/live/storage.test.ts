@@ -8,7 +8,7 @@ import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
 import { encodeBatch } from "../../../../src/message/flow-record.ts";
-import { BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 
@@ -309,9 +309,11 @@ test("Storage that can't make the removal of a segment durable tries only that a
 test("Storage takes no other record for the count of a batch, whatever is in it", () => {
   const { storage, writers, log } = scene();
   const memory = Memory.ofSize(1000);
-  const times = { keepMs: 0, openedAtMs: 1, completeAtMs: 0 };
-  const facts = { ...{ number: 5, name: "b" }, ...{ state: BatchState.Open, outcome: 0 }, ...times };
-  const length = encodeBatch(memory, 0, { ...facts, allDone: 0, allFailed: 0 }, 0);
+  const facts: BatchFacts = {
+    ...{ number: 5, name: "b", state: BatchState.Open, outcome: 0 },
+    ...{ keepMs: 0, openedAtMs: 1, completeAtMs: 0, allDone: 0, allFailed: 0 },
+  };
+  const length = encodeBatch(memory, 0, facts, 0);
   storage.append(1, 1, memory.bytes, 0, length);
   writers[0].put(7, "a");
   // The bytes of this priority and this delay are 5 as a float.
