@@ -4,8 +4,11 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { Memory } from "../../../../src/base/memory.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { binlogCommand } from "../../../../src/binlog/tools/cli.ts";
+import { emptyRecordFields, encodePutHead, RecordState } from "../../../../src/message/record.ts";
+import { Attribute, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";
 import { realOptions } from "../../../binlog/sample/real-options.ts";
 import { JobWriter } from "../../../binlog/sample/sample-log.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
@@ -75,4 +78,37 @@ test("the commands for a log that no server uses", async (t) => {
   for (const word of ["inspect", "verify"])
     assert.match(await run(t, word, other("copy")), /^1 .*damaged/is, word);
   assert.match(await run(t, "dump", other("copy")), /^1 BINLOG_/);
+});
+
+test("an export tells what beanstalkd has none of", async (t) => {
+  const path = join(temporaryFolder(t), "log");
+  mkdirSync(path);
+  const { storage } = await openBinlog(realOptions(path));
+  const writer = new JobWriter(storage);
+  for (let id = 1; id <= 5; id++) writer.put(id, "x".repeat(id === 5 ? 70_000 : 10));
+  writer.move(1, "letters", 9e12);
+  writer.move(2, "letters", 9e12);
+  writer.remember(3, "welcome:17");
+  const memory = Memory.ofSize(1000);
+  const attributes = new AttributeWriter(Memory.ofSize(1020));
+  attributes.text(Attribute.After, Buffer.from("rows"), 0, 4);
+  const waits = { ...emptyRecordFields(), id: 6, state: RecordState.delayed };
+  const tail = attributes.bytes.subarray(0, attributes.pad());
+  storage.append(0, ++writer.n, memory.bytes, 0, encodePutHead(memory, 0, waits, Buffer.from("t"), 0, tail));
+  writer.set("m*", "max-attempts=3");
+  writer.set("n*", "max-attempts=3");
+  writer.settle();
+  storage.close(5000);
+  const [said, ...lines] = (await run(t, "export", "--beanstalkd", path, join(path, "..", "out"))).split(
+    "\n",
+  );
+  assert.equal(said, "0 Exported 5 jobs in 1 files");
+  assert.deepEqual(lines, [
+    "Dropped 3 attributes of 3 jobs (unique keys, groups, ttl, attempts): beanstalkd has none",
+    "Dropped 1 unique keys of jobs that no longer exist: beanstalkd has none",
+    "Buried 1 jobs that wait for a batch: beanstalkd has none, so kick them",
+    "Dropped 2 settings of tubes: beanstalkd has none",
+    "Start beanstalkd with -z 70002 or more: it drops larger bodies when it reads them",
+    "",
+  ]);
 });
