@@ -316,8 +316,8 @@ test("Storage takes no other record for the count of a batch, whatever is in it"
   const length = encodeBatch(memory, 0, facts, 0);
   storage.append(1, 1, memory.bytes, 0, length);
   writers[0].put(7, "a");
-  // The bytes of this priority and this delay are 5 as a float.
-  writers[0].update(7, { pri: 0, delaySeconds: 0x4014_0000 });
+  // The bytes of this delay and this ttr are 5 as a float.
+  writers[0].update(7, { delaySeconds: 0, ttrSeconds: 0x4014_0000 });
   storage.flush(0);
   assert.deepEqual(
     log.index.batches.list().map(({ facts: { number }, tallies }) => [number, tallies]),
