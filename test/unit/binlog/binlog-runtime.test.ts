@@ -20,7 +20,7 @@ import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
 
 const SHARDS = 2;
 
-/** What a shard gets while the log is opened: settings first, then jobs by their ids, then the end. */
+/** What a shard gets while the log is opened: the ids of its jobs, and the settings and the end. */
 interface Loaded {
   readonly ids: number[];
   readonly others: unknown[];
