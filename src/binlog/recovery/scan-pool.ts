@@ -37,6 +37,8 @@ export async function scanInPool(
     });
     return await Promise.all(scans);
   } finally {
+    // After a stop or an error, answers that come while the pool ends are errors to it.
+    pool.on("error", () => {});
     await pool.destroy();
   }
 }
