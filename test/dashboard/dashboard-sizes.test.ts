@@ -18,7 +18,7 @@ import { assertAccessible, COLOUR_RULES, openPage } from "./watched-page.ts";
 const PHONE = 375;
 const DESKTOP = 1280;
 const WIDTHS = [PHONE, 768, DESKTOP, 1440, 1920] as const;
-/** More than a page with 50 jobs as cards, each of two lines more than usual, takes on a phone. */
+/** A page with 50 jobs as cards fits on a phone, even if each has two lines more than usual. */
 const TALL = 16_000;
 const LONG = "a-name-as-long-as-it-may-be/".repeat(8).slice(0, 200);
 const PAGES = [
