@@ -202,10 +202,15 @@ const routesOf = (
   ],
 });
 
-function backupsOf({ topology, facts }: HttpThreadData): Backups | undefined {
+function backupsOf(
+  { topology, facts }: HttpThreadData,
+  tellError: (message: string) => void,
+): Backups | undefined {
   const directory = facts.options["binlog"];
   if (topology.binlog === undefined || typeof directory !== "string") return undefined;
-  return new Backups({ topology, directory, version: facts.version, nowMs: monotonicMs, wallMs: Date.now });
+  const { version } = facts;
+  const onBrokenOff = (reason: string): void => tellError(`a backup broke off: ${reason}`);
+  return new Backups({ topology, directory, version, nowMs: monotonicMs, wallMs: Date.now, onBrokenOff });
 }
 
 export class HttpThread {
@@ -273,7 +278,7 @@ export class HttpThread {
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
       audit: new AuditLog(),
-      backups: backupsOf(data),
+      backups: backupsOf(data, (message) => this.#tellError(message)),
       metrics,
       measured: new MeasuredTubes(metrics),
       nowMs: monotonicMs,

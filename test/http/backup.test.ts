@@ -12,9 +12,13 @@ import {
   writeFileSync,
 } from "node:fs";
 import { get, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { crc32 } from "node:zlib";
+import { BackupReader } from "../../src/base/backup-archive.ts";
 import { eventually } from "../support/eventually.ts";
 import { smallDisk } from "../support/machine/small-disk.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
@@ -257,6 +261,39 @@ describe("a backup of a running server", () => {
     client.socket.destroy();
     // The disk can be unmounted then.
     await server.process.kill();
+  });
+
+  it("is right for a client that reads in fits and starts", async (t) => {
+    const server = await started(t, temporary(t));
+    await fill(server, 200);
+    const answer = await unread(t, server, 1000);
+    const reader = new BackupReader(crc32);
+    let pauses = 0;
+    for await (const piece of answer) {
+      Array.from(reader.take(piece));
+      // The kernel's buffers are full meanwhile, and the server waits.
+      if (reader.taken > pauses * 1_000_000 && ++pauses > 0) await sleep(20);
+    }
+    reader.finish();
+    assert.ok(pauses > 10, `${pauses} pauses`);
+  });
+
+  it("ends if its connection closes before its turn comes", async (t) => {
+    const server = await started(t, temporary(t));
+    await fill(server, 20);
+    const socket = connect(server.port, "127.0.0.1");
+    t.after(() => socket.destroy());
+    const head = "HTTP/1.1\r\nHost: localhost\r\n";
+    socket.write(`GET /v1/events?view=overview ${head}Accept: text/event-stream\r\n\r\n`);
+    socket.write(`GET /v1/backup?rate=1 ${head}\r\n`);
+    await eventually("it is under way", async () => (await logOf(server)).backup.underWay);
+    socket.destroy();
+    await eventually("it has ended", async () => !(await logOf(server)).backup.underWay);
+    const { backup } = await logOf(server);
+    assert.equal(backup.kept, 0);
+    await eventually("the server's log says why", () =>
+      server.process.stderr.includes("a backup broke off: the client disconnected"),
+    );
   });
 
   it("ends if its client takes nothing", async (t) => {

@@ -1,6 +1,7 @@
 // `backup`: copies the log of a running server into a file.
 
 import { once } from "node:events";
+import { constants, setPriority } from "node:os";
 import { crc32 } from "node:zlib";
 import type { Command } from "commander";
 import { BackupFault, BackupReader } from "../../base/backup-archive.ts";
@@ -34,9 +35,10 @@ export function backupCommand(): Command {
     {},
     ["url", "json"],
   )
-    .option("--rate <n>", "read at most this many mebibytes per second (default: 32)", whole(1, RATE_MAX))
+    .option("--rate <n>", "read at most this many mebibytes per second (default: 16)", whole(1, RATE_MAX))
     .action((url: string, file: string, options: BackupOptions) =>
       withHttp({ ...options, url }, async (target) => {
+        yieldProcessor();
         const output = file === "-" ? toStdout : await BackupFile.create(file);
         const remove = (): void => void output.remove().finally(() => process.exit(ExitCode.Nothing));
         const signals = ["SIGTERM", "SIGINT"] as const;
@@ -53,6 +55,15 @@ export function backupCommand(): Command {
         }
       }),
     );
+}
+
+/** Lets all other programs go first: the server may run on the same machine. */
+function yieldProcessor(): void {
+  try {
+    setPriority(constants.priority.PRIORITY_LOW);
+  } catch {
+    // It is only a courtesy.
+  }
 }
 
 const toStdout: Output = {

@@ -28,6 +28,8 @@ export interface BackupsOptions {
   readonly version: string;
   readonly nowMs: () => number;
   readonly wallMs: () => number;
+  /** Called with the reason when a backup breaks off. */
+  readonly onBrokenOff: (reason: string) => void;
 }
 
 export class Backups {
@@ -96,6 +98,11 @@ export class Backup {
   readonly #options: BackupsOptions;
   readonly #cut: CutSegments;
   readonly #holder: Holder;
+  /**
+   * Holds each piece in turn. Memory for each would be garbage at the rate of the backup, which the
+   * collector would pay for by marking this thread's whole heap again and again.
+   */
+  readonly #piece: Uint8Array = new Uint8Array(PIECE_BYTES);
   #hasEnded = false;
   #isWhole = false;
 
@@ -112,9 +119,15 @@ export class Backup {
     this.#holder.onEnd(this.#isWhole);
   };
 
+  /** Ends the backup, and reports why it is incomplete. */
+  breakOff(reason: string): void {
+    this.end();
+    this.#options.onBrokenOff(reason);
+  }
+
   /**
-   * Yields the archive, at most `bytesPerSecond`. Throws if the log takes the segments back, or if
-   * one can't be read.
+   * Yields the archive, at most `bytesPerSecond`. A piece is valid until the next step. Throws if
+   * the log takes the segments back, or if one can't be read.
    */
   async *pieces(bytesPerSecond: number): AsyncGenerator<Uint8Array> {
     const { version, nowMs, wallMs } = this.#options;
@@ -161,7 +174,7 @@ export class Backup {
       let checksum = 0;
       for (let at = 0; at < bytes; at += PIECE_BYTES) {
         this.#check();
-        const piece = Buffer.allocUnsafeSlow(Math.min(PIECE_BYTES, bytes - at));
+        const piece = this.#piece.subarray(0, Math.min(PIECE_BYTES, bytes - at));
         await readWhole(file, piece, at);
         checksum = crc32(piece, checksum);
         yield piece;
@@ -175,7 +188,7 @@ export class Backup {
   }
 
   #check(): void {
-    if (this.#hasEnded) throw new Error("the backup was ended");
+    if (this.#hasEnded) throw new Error("the client disconnected, or its token was removed");
     if (this.#holder.isTakenBack()) throw new Error("the disk is full, and the log needs the space itself");
   }
 

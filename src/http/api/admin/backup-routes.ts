@@ -1,7 +1,6 @@
 // Route that streams a backup of the log while the server runs.
 
-import type { ServerResponse } from "node:http";
-import { Readable } from "node:stream";
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { Type } from "typebox";
 import type { Backup, BackupRefusal } from "../../queue/backups.ts";
 import type { Service } from "../../queue/service.ts";
@@ -10,7 +9,7 @@ import { Problem } from "../problem.ts";
 
 const MEBIBYTE = 1 << 20;
 /** Default and maximum of the rate, MiB/s. */
-const RATE = 32;
+const RATE = 16;
 const RATE_MAX = 10_000;
 /** A client that takes no piece for this long is disconnected, ms. */
 const STALL_MS_MAX = 20_000;
@@ -62,33 +61,38 @@ export const backupRoutes: Routes = (api, service) => {
         throw new Problem("unauthenticated", "The token was removed or expired while the backup started.");
       }
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
-      return reply
-        .type("application/x-tar")
-        .header("content-disposition", 'attachment; filename="runnerbean-backup.tar"')
-        .send(Readable.from(watched(backup, rate, service, raw), { objectMode: false }));
+      reply.hijack();
+      raw.writeHead(200, {
+        ...(reply.getHeaders() as OutgoingHttpHeaders),
+        "content-type": "application/x-tar",
+        "content-disposition": 'attachment; filename="runnerbean-backup.tar"',
+      });
+      send(backup, rate, service, raw).then(
+        () => raw.end(),
+        (error: Error) => {
+          backup.breakOff(error.message);
+          raw.destroy();
+        },
+      );
+      return reply;
     },
   );
 };
 
-/** Yields the pieces of a backup. Throws if the client is too slow or the server stops. */
-async function* watched(
+/** Throws if the client is too slow, if it disconnects or if the server stops. */
+async function send(
   backup: Backup,
   rate: number,
   { state, nowMs }: Service,
   raw: ServerResponse,
-): AsyncGenerator<Uint8Array> {
+): Promise<void> {
   const sinceMs = nowMs();
   let sent = 0;
   try {
     for await (const piece of backup.pieces(rate)) {
       if (state.phase === "stopping") throw new Error("the server stops");
       if (piece.length === 0) continue;
-      const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
-      try {
-        yield piece;
-      } finally {
-        clearTimeout(stalled);
-      }
+      await written(raw, piece);
       sent += piece.length;
       const tookMs = nowMs() - sinceMs;
       if (tookMs > SLOW_AFTER_MS && sent / tookMs < Math.min(SLOWEST_BYTES_PER_SECOND, rate / 2) / 1000)
@@ -97,5 +101,21 @@ async function* watched(
   } finally {
     // Once everything is read, a client that doesn't take the rest must not hold segments.
     backup.end();
+  }
+}
+
+/** Resolves once the kernel has taken the piece, which may then be overwritten. */
+async function written(raw: ServerResponse, piece: Uint8Array): Promise<void> {
+  const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onClose = (): void => reject(new Error("the client disconnected"));
+  // A response that waits for its turn on a connection drops its pieces when that is closed.
+  raw.once("close", onClose);
+  raw.write(piece, (error) => (error ? onClose() : resolve()));
+  try {
+    await promise;
+  } finally {
+    clearTimeout(stalled);
+    raw.off("close", onClose);
   }
 }
