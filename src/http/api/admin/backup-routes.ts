@@ -16,6 +16,7 @@ const STALL_MS_MAX = 20_000;
 /** A client whose average rate is lower is disconnected, once this time has passed. */
 const SLOWEST_BYTES_PER_SECOND: number = MEBIBYTE / 2;
 const SLOW_AFTER_MS = 60_000;
+const GONE = "the client disconnected, or its token was removed";
 
 const REFUSALS: Readonly<Record<BackupRefusal, Problem>> = {
   "under-way": new Problem("backup-under-way", "Another backup is under way; try again when it has ended."),
@@ -57,7 +58,7 @@ export const backupRoutes: Routes = (api, service) => {
       // The client disconnected, or its token was removed, during the cut.
       if (raw.destroyed || request.stands?.() === false) {
         forget?.();
-        backup.end();
+        backup.breakOff(GONE);
         throw new Problem("unauthenticated", "The token was removed or expired while the backup started.");
       }
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
@@ -108,7 +109,7 @@ async function send(
 async function written(raw: ServerResponse, piece: Uint8Array): Promise<void> {
   const stalled = setTimeout(() => raw.destroy(), STALL_MS_MAX);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onClose = (): void => reject(new Error("the client disconnected"));
+  const onClose = (): void => reject(new Error(GONE));
   // A response that waits for its turn on a connection drops its pieces when that is closed.
   raw.once("close", onClose);
   raw.write(piece, (error) => (error ? onClose() : resolve()));
