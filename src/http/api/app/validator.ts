@@ -22,6 +22,8 @@ export function validator(
     const value = converts ? fromText(schema, given) : given;
     if (converts && compiled.Check(value)) return { value };
     const meant = meantBy(schema, value);
+    const crowded = crowdedIn(meant, value, "");
+    if (crowded !== undefined) return { error: new Problem("bad-request", crowded) };
     const errors = [...Errors(meant, value)];
     const [first] = errors;
     const said = first === undefined ? "The request is not valid." : inWords(first, errors, meant, value);
@@ -37,6 +39,44 @@ function meantBy(schema: TSchema, value: unknown): TSchema {
   const { anyOf = [] } = schema as { anyOf?: readonly (TSchema & { required?: readonly string[] })[] };
   if (typeof value !== "object" || value === null) return schema;
   return anyOf.find(({ required = [] }) => required.every((key) => Object.hasOwn(value, key))) ?? schema;
+}
+
+/**
+ * Describes the first object with a crowd of unknown fields. The library would make an error of
+ * each, a second for a body of 8 MiB, while all other requests wait.
+ */
+function crowdedIn(schema: TSchema, value: unknown, at: string): string | undefined {
+  const { properties, items, additionalProperties } = schema as {
+    properties?: Readonly<Record<string, TSchema>>;
+    items?: TSchema;
+    additionalProperties?: unknown;
+  };
+  if (typeof value !== "object" || value === null) return undefined;
+  if (Array.isArray(value)) {
+    if (items === undefined) return undefined;
+    for (let index = 0; index < value.length; index++) {
+      const found = crowdedIn(items, value[index], `${at}/${index}`);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+  if (properties === undefined) return undefined;
+  const unknown: string[] = [];
+  if (additionalProperties === false)
+    for (const key in value) {
+      if (!Object.hasOwn(properties, key)) unknown.push(key);
+      if (unknown.length > UNKNOWN_MAX) {
+        const some = unknown.filter((each) => each.length <= GIVEN_SHOWN).slice(0, UNKNOWN_SHOWN);
+        const such = some.length === 0 ? "" : `, such as ${some.join(", ")}`;
+        return `${at === "" ? "The request" : `"${at}"`} has many unknown fields${such}.`;
+      }
+    }
+  for (const key of Object.keys(properties)) {
+    const inner = Object.hasOwn(value, key) ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
+    const found = crowdedIn(properties[key]!, inner, `${at}/${key}`);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /**
@@ -121,6 +161,10 @@ const PLAINER: Readonly<Record<string, string>> = {
   "must be string": "must be text",
 };
 
+/** More unknown fields of an object are a crowd. */
+const UNKNOWN_MAX = 32;
+/** Number of fields of a crowd that an error names. */
+const UNKNOWN_SHOWN = 3;
 /** Longest value that an error repeats. */
 const GIVEN_SHOWN = 40;
 /** Values that no error repeats: a token, and a body that might be one. */

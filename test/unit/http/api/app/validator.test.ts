@@ -45,3 +45,13 @@ it("A valid request is what was given", () => {
   const given = { jobs: [{ pri: 3 }] };
   assert.deepEqual(check(given), { value: given });
 });
+
+it("Many unknown fields are told in one short error, wherever they are", () => {
+  const crowd = (fields: number) => Object.fromEntries(Array.from({ length: fields }, (_, i) => [`k${i}`, i]));
+  assert.equal(faultOf(crowd(33)), "The request has many unknown fields, such as k0, k1, k2.");
+  assert.equal(faultOf({ pri: 1, ...crowd(32) }), '"/k0" is unknown; allowed: pri, body.');
+  const inside = { jobs: [{ pri: 1 }, crowd(1000)] };
+  assert.equal(faultOf(inside), '"/jobs/1" has many unknown fields, such as k0, k1, k2.');
+  const long = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`${i}${"x".repeat(1000)}`, i]));
+  assert.equal(faultOf(long), "The request has many unknown fields.");
+});
