@@ -22,8 +22,11 @@ export function validator(
     const value = converts ? fromText(schema, given) : given;
     if (converts && compiled.Check(value)) return { value };
     const meant = meantBy(schema, value);
-    const crowded = crowdedIn(meant, value, "");
-    if (crowded !== undefined) return { error: new Problem("bad-request", crowded) };
+    const crowded = crowdedIn(meant as Shape, value, "");
+    if (crowded !== undefined)
+      return {
+        error: new Problem("bad-request", `${placeOf(crowded.at)} has many unknown fields${crowded.such}.`),
+      };
     const errors = [...Errors(meant, value)];
     const [first] = errors;
     const said = first === undefined ? "The request is not valid." : inWords(first, errors, meant, value);
@@ -41,40 +44,39 @@ function meantBy(schema: TSchema, value: unknown): TSchema {
   return anyOf.find(({ required = [] }) => required.every((key) => Object.hasOwn(value, key))) ?? schema;
 }
 
+/** The parts of a schema that say which fields an object may have. */
+interface Shape {
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly items?: Shape;
+  readonly additionalProperties?: unknown;
+}
+
 /**
- * Describes the first object with a crowd of unknown fields. The library would make an error of
- * each, a second for a body of 8 MiB, while all other requests wait.
+ * Finds the first object with a crowd of unknown fields: where it is, and some of the names. The
+ * library would make an error of each, a second for a body of 8 MiB, while other requests wait.
  */
-function crowdedIn(schema: TSchema, value: unknown, at: string): string | undefined {
-  const { properties, items, additionalProperties } = schema as {
-    properties?: Readonly<Record<string, TSchema>>;
-    items?: TSchema;
-    additionalProperties?: unknown;
-  };
+function crowdedIn(shape: Shape, value: unknown, at: string): { at: string; such: string } | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  if (Array.isArray(value)) {
-    if (items === undefined) return undefined;
-    for (let index = 0; index < value.length; index++) {
-      const found = crowdedIn(items, value[index], `${at}/${index}`);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  }
-  if (properties === undefined) return undefined;
-  const unknown: string[] = [];
-  if (additionalProperties === false)
-    for (const key in value) {
-      if (!Object.hasOwn(properties, key)) unknown.push(key);
-      if (unknown.length > UNKNOWN_MAX) {
-        const some = unknown.filter((each) => each.length <= GIVEN_SHOWN).slice(0, UNKNOWN_SHOWN);
-        const such = some.length === 0 ? "" : `, such as ${some.join(", ")}`;
-        return `${at === "" ? "The request" : `"${at}"`} has many unknown fields${such}.`;
-      }
-    }
-  for (const key of Object.keys(properties)) {
-    const inner = Object.hasOwn(value, key) ? (value as Readonly<Record<string, unknown>>)[key] : undefined;
-    const found = crowdedIn(properties[key]!, inner, `${at}/${key}`);
+  const { properties = {}, items = {}, additionalProperties } = shape;
+  const isList = Array.isArray(value);
+  const such = additionalProperties === false && !isList ? crowdOf(properties, value) : undefined;
+  if (such !== undefined) return { at, such };
+  for (const key of isList ? value.keys() : Object.keys(properties)) {
+    const inner = (value as Readonly<Record<string, unknown>>)[key];
+    const found = crowdedIn(isList ? items : properties[key]!, inner, `${at}/${key}`);
     if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns some names of a crowd of unknown fields; undefined for a few. */
+function crowdOf(known: object, value: object): string | undefined {
+  const unknown: string[] = [];
+  for (const key in value) {
+    if (!Object.hasOwn(known, key)) unknown.push(key);
+    if (unknown.length <= UNKNOWN_MAX) continue;
+    const some = unknown.filter(({ length }) => length <= GIVEN_SHOWN).slice(0, UNKNOWN_SHOWN);
+    return some.length === 0 ? "" : `, such as ${some.join(", ")}`;
   }
   return undefined;
 }
@@ -115,6 +117,8 @@ interface ValidationError {
   readonly params: object;
 }
 
+const placeOf = (pointer: string): string => (pointer === "" ? "The request" : `"${pointer}"`);
+
 /** Describes an error, with a JSON pointer to its location. */
 function inWords(
   { keyword, instancePath, message, params }: ValidationError,
@@ -122,7 +126,7 @@ function inWords(
   schema: TSchema,
   value: unknown,
 ): string {
-  const at = instancePath === "" ? "The request" : `"${instancePath}"`;
+  const at = placeOf(instancePath);
   if (keyword === "const") {
     const same = errors.filter((each) => each.keyword === keyword && each.instancePath === instancePath);
     const allowed = same.map((each) => (each.params as { allowedValue: unknown }).allowedValue);

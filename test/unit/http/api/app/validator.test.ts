@@ -47,7 +47,8 @@ it("A valid request is what was given", () => {
 });
 
 it("Many unknown fields are told in one short error, wherever they are", () => {
-  const crowd = (fields: number) => Object.fromEntries(Array.from({ length: fields }, (_, i) => [`k${i}`, i]));
+  const crowd = (fields: number) =>
+    Object.fromEntries(Array.from({ length: fields }, (_, i) => [`k${i}`, i]));
   assert.equal(faultOf(crowd(33)), "The request has many unknown fields, such as k0, k1, k2.");
   assert.equal(faultOf({ pri: 1, ...crowd(32) }), '"/k0" is unknown; allowed: pri, body.');
   const inside = { jobs: [{ pri: 1 }, crowd(1000)] };
