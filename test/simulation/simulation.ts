@@ -326,6 +326,10 @@ class Simulation extends SimulationState {
     this.server.dueInTurn = 0;
     for (const client of this.clients) if (!client.gone) client.socket.readAll();
     this.server.settle();
+    // A reply to one that closed without reading stays in the arena until its socket fails.
+    for (const client of this.clients)
+      if (client.gone && client.socket.isPaused && !client.over) client.socket.reset();
+    this.server.settle();
     this.check();
     this.rests.checkRest();
     this.rests.checkTotals();

@@ -202,6 +202,7 @@ export class ModelCommands {
     job.pri = pri;
     job.delaySeconds = delaySeconds;
     job.releases++;
+    job.tube.releases++;
     this.#model.deaths.endReservation(job, delaySeconds * 1000, true, nowMs);
     this.#model.waiting.serve(job.tube, nowMs);
     return "done";
@@ -221,6 +222,7 @@ export class ModelCommands {
     this.#model.deaths.fail(job, "buried", nowMs, reason);
     job.pri = pri;
     job.buries++;
+    job.tube.buries++;
     job.state = "buried";
     job.holder = undefined;
     this.#model.queues.buryLast(job);
@@ -338,6 +340,7 @@ export class ModelCommands {
     if (waits(job)) return;
     if (job.state === "reserved") {
       job.releases++;
+      heldIn.releases++;
       // That was no attempt.
       if (heldIn.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
     } else if (job.state === "buried") this.#model.deaths.rescue(job, job.tube);
@@ -369,6 +372,7 @@ export class ModelCommands {
 
   kickOne(job: ModelJob, nowMs: number): void {
     job.kicks++;
+    job.tube.kicks++;
     this.#model.deaths.rescue(job, job.tube);
     this.#model.queues.becomeReady(job);
     this.#model.log.keep(job);

@@ -155,6 +155,8 @@ export class ModelMoves {
     this.#model.copies = this.#model.copies.filter((each) => each !== copy);
     this.#model.uniqueKeys.dropKey(copy);
     tube.movedOut++;
+    // Its holder has handed it on, which counts as a release.
+    if (copy.stateBefore === "reserved") tube.releases++;
     tube.groups?.left();
     this.#model.waiting.serve(tube, nowMs);
     this.#model.registry.dropIfUnused(tube);

@@ -128,6 +128,7 @@ export class ModelTimers {
       const job = this.#model.connections.held(session, shard)[0];
       if (job === undefined || job.deadlineAtMs + AFTER_DEADLINE_MS > nowMs) break;
       job.timeouts++;
+      job.tube.timeouts++;
       this.#model.jobTimeouts++;
       session.expiredAt = this.#model.event;
       this.#model.deaths.fail(job, "timed-out", nowMs);

@@ -67,6 +67,11 @@ export interface ModelTube {
   movedIn: number;
   movedOut: number;
   deletes: number;
+  reserves: number;
+  timeouts: number;
+  releases: number;
+  buries: number;
+  kicks: number;
   pauses: number;
   /** Settings of the tube, as it was last told. */
   resolved: Resolved;

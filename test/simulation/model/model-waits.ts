@@ -89,6 +89,7 @@ export class ModelWaits {
     job.state = "reserved";
     job.holder = session;
     job.reserves++;
+    job.tube.reserves++;
     job.reservedAt = ++this.#model.reservations;
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.#model.event;

@@ -98,6 +98,11 @@ export class EngineComparison {
         [tube.users.size, tube.watchers.size, tube.totalJobs, tube.deletes, tube.pauses, tube.pauseSeconds],
         `users, watchers, jobs, deletes, pauses and pause of ${tube.name}`,
       );
+      assert.deepEqual(
+        [real.reserves, real.timeouts, real.releases, real.buries, real.kicks],
+        [tube.reserves, tube.timeouts, tube.releases, tube.buries, tube.kicks],
+        `reserves, timeouts, releases, buries and kicks of ${tube.name}`,
+      );
       assert.deepEqual(settingsAt(real), settingsOf(tube), `settings, counts and groups of ${tube.name}`);
       assert.deepEqual(
         this.#witness.buriedIds(real),

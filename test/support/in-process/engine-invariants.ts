@@ -5,6 +5,7 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";
 import { CheckedEngine, slotsOf } from "./checked-engine.ts";
+import { CountInvariants } from "./count-invariants.ts";
 import { ExtraInvariants } from "./extra-invariants.ts";
 import { JobInvariants } from "./job-invariants.ts";
 import { SessionInvariants } from "./session-invariants.ts";
@@ -36,6 +37,7 @@ class InvariantCheck extends CheckedEngine {
   readonly jobs: JobInvariants = new JobInvariants(this);
   readonly extras: ExtraInvariants = new ExtraInvariants(this);
   readonly tubes: TubeInvariants = new TubeInvariants(this);
+  readonly counts: CountInvariants = new CountInvariants(this);
   readonly sessionChecks: SessionInvariants = new SessionInvariants(this);
 
   run(): void {
@@ -46,5 +48,6 @@ class InvariantCheck extends CheckedEngine {
     this.sessionChecks.timers();
     this.extras.check();
     this.extras.memory();
+    this.counts.check();
   }
 }

@@ -141,6 +141,7 @@ export class ModelFlows {
   /** Buries a job that must not run, since its batch has failed. */
   bury(job: ModelJob, reason: string, nowMs: number): void {
     job.buries++;
+    job.tube.buries++;
     const failure = { atMs: nowMs, attempt: 0, cause: "buried", worker: "", reason };
     job.policy.failures = [failure, ...job.policy.failures].slice(0, FAILURES_MAX);
     job.state = "buried";
