@@ -37,7 +37,7 @@ export class TracedEngine {
   #sequence = 0;
 
   /** This shard owns all tubes but those whose names begin with `far`. */
-  constructor(options: Pick<EngineOptions, "orderedTubesMin"> = {}) {
+  constructor(options: Pick<EngineOptions, "orderedTubesMin" | "turnDueMax"> = {}) {
     const say = (session: Session, what: string): void => void this.#say(`${session.index}: ${what}`);
     this.engine = new Engine({
       effects: {
