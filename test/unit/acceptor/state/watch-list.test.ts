@@ -49,6 +49,23 @@ it("WatchList counts the shards of its tubes", (t) => {
   );
 });
 
+it("WatchList finds all tubes while it shrinks and grows past the size at which it looks names up", () => {
+  const name = (tube: number): string => `tube-${tube}`;
+  for (let size = 7; size <= 12; size++)
+    for (let gap = 0; gap < size; gap++) {
+      const list = new WatchList(SHARDS);
+      let next = 0;
+      while (list.size < size) list.add(new TubeRef(name(next++), SHARDS));
+      // From either end of the list, or from its middle, and back again.
+      for (const change of [-1, -1, 1, -1, -1, -1, 1, 1, 1, 1, 1, 1, -1]) {
+        if (change > 0) list.add(new TubeRef(name(next++), SHARDS));
+        else list.removeAt(Math.min(gap, list.size - 1));
+        for (let tube = 0; tube < next; tube++)
+          assert.equal(find(list, name(tube)), names(list).indexOf(name(tube)), `${size} tubes, gap ${gap}`);
+      }
+    }
+});
+
 it("TubeRef.is compares the whole name", () => {
   const tube = new TubeRef("abc", SHARDS);
   const bytes = asciiBytes("xabcd");

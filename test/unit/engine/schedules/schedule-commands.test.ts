@@ -121,6 +121,10 @@ describe("a schedule", () => {
     bench.set("u", { maxJobs: 0 });
     assert.deepEqual(refused(), { refusal: Refusal.TubeFull });
     bench.set("u", {});
+    const { limit } = bench.engine.bodies;
+    bench.engine.bodies.limit = { allows: false };
+    assert.deepEqual(refused(), { refusal: Refusal.OutOfMemory });
+    bench.engine.bodies.limit = limit;
     bench.engine.schedules.isDraining = () => true;
     assert.deepEqual(refused(), { refusal: Refusal.Draining });
     assert.equal(bench.engine.bodies.usedBytes, usedBytes);

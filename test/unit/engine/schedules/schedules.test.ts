@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { Refusal, type Schedule, type ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
+import { SCHEDULES_MAX } from "../../../../src/engine/schedules/schedule-table.ts";
 import {
   BACK_MS_MAX,
   LATE_JOBS_MAX,
@@ -64,6 +65,47 @@ it("a schedule that is set again keeps the misses and the refusal that need atte
   const again = bench.set("a", Missed.None, 3_600_000);
   assert.deepEqual([again.missedInARow, again.lastRefusal], [1, Refusal.TubeFull]);
   assert.deepEqual([...table.missing], [again]);
+});
+
+it("a schedule needs no attention any more once it has put a job, by a tick or by hand", () => {
+  for (const how of ["tick", "hand"] as const) {
+    const bench = new ScheduleBench();
+    const { schedules } = bench.engine;
+    const { table } = schedules;
+    const hourly = bench.set("a", Missed.None, 3_600_000);
+    bench.runAt(3_600_000 + LATE_MS_MAX + 1);
+    schedules.isDraining = () => true;
+    bench.runAt(7_200_000);
+    assert.deepEqual([table.missing.size, table.refused.size, hourly.missedInARow], [1, 1, 1]);
+    schedules.isDraining = () => false;
+    if (how === "hand") assert.ok((schedules.run(hourly, 7_200_000) as number) > 0);
+    else bench.runAt(7_200_000 + 1000);
+    assert.deepEqual([table.missing.size, hourly.missedInARow], [0, 0]);
+    assert.equal(table.refused.size, how === "hand" ? 1 : 0, "the tick itself has its job yet to get");
+  }
+});
+
+it("a refused tick is tried when the next one is due, if that comes before the second is over", () => {
+  for (const [everyMs, againMs] of [
+    [400, 800],
+    [1000, 2000],
+    [5000, 6000],
+  ] as const) {
+    const bench = new ScheduleBench();
+    const { schedules } = bench.engine;
+    const often = bench.set("often", Missed.All, everyMs);
+    schedules.isDraining = () => true;
+    bench.runAt(everyMs);
+    assert.deepEqual([often.refusals, often.timer.atMs], [1, againMs], `each ${everyMs} ms`);
+  }
+});
+
+it("there is room for one schedule below the bound, and for none at it", () => {
+  const { table } = new ScheduleBench().engine.schedules;
+  table.size = SCHEDULES_MAX - 1;
+  assert.ok(!table.isFull);
+  table.size = SCHEDULES_MAX;
+  assert.ok(table.isFull);
 });
 
 describe("ticks that are due together", () => {

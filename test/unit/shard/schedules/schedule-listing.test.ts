@@ -1,0 +1,66 @@
+// Tests of pages of schedules: which names a page has, and whether more follow, in whatever order
+// they were set and with however many steps.
+
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import type { ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
+import type { SchedulePage } from "../../../../src/protocol/schedule-list.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import { ScheduleListing } from "../../../../src/shard/schedules/schedule-listing.ts";
+import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
+import { printSeed, seed } from "../../../support/seeded-property.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+import { EngineBench } from "../../engine/engine-bench.ts";
+
+function set({ engine }: EngineBench, name: string, tube: string, id: number): void {
+  const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
+  const timing = { cron: "", zone: "UTC", everyMs: 1000 };
+  const facts: ScheduleFacts = {
+    name,
+    tube,
+    timing,
+    missed: Missed.Once,
+    ...times,
+    attributes: new Uint8Array(0),
+  };
+  const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+  const progress = { version: id, anchorMs: 0, nextMs: 1000, paused: false, ...counts };
+  assert.ok(engine.schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+}
+
+it("a page has the first names after one, and says whether there are more", (t) => {
+  printSeed(t);
+  const random = new SeededRandom(seed);
+  const bench = new EngineBench();
+  const session = new ShardSession(bench.engine.session(0), 0, 0);
+  const all: { name: string; tube: string }[] = [];
+  for (let id = 1; id <= 21; id++) {
+    const name = `s${String(random.below(1e9)).padStart(9, "0")}`;
+    if (all.some((each) => each.name === name)) continue;
+    all.push({ name, tube: random.pick(["t", "u"])! });
+    set(bench, name, all.at(-1)!.tube, id);
+  }
+  all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const tube of [undefined, "t", "u", "v"])
+    for (const after of ["", all[0]!.name, all[9]!.name, all.at(-1)!.name])
+      for (const stepMax of [1, 4, 1000]) {
+        const rest = all.filter((each) => each.name > after && (tube === undefined || each.tube === tube));
+        for (const limit of new Set([1, 5, rest.length - 1, rest.length, rest.length + 1, 100])) {
+          if (limit < 1) continue;
+          let page: SchedulePage | undefined;
+          const listing = new ScheduleListing(bench.engine, session, { after, tube, limit }, (found) => {
+            page = found;
+          });
+          while (!listing.step(stepMax));
+          listing.finish();
+          const names = page!.lines.map(({ name }) => name);
+          const expected = rest.slice(0, limit).map(({ name }) => name);
+          assert.deepEqual(
+            [names, page!.hasMore],
+            [expected, rest.length > limit],
+            `${limit} after ${after}`,
+          );
+        }
+      }
+});
