@@ -110,6 +110,40 @@ test("a log that closes while a record waits for a place writes it, or reports a
   }
 });
 
+test("a record that waited for a place counts once, and is acknowledged like those behind it", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog({ ...virtualOptions(disk), shards: 2 });
+  const [writer, other] = [new JobWriter(storage, 0), new JobWriter(storage, 1)];
+  for (let id = 1; id <= 20; id++) writer.put(id, "x".repeat(300));
+  other.put(21, "other");
+  writer.settle(0);
+  let short = true;
+  disk.fault = (call) => {
+    if (short && call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
+  };
+  const own = (): number => storage.recordsWritten - storage.recordsMigrated;
+  for (let round = 1; round <= 2; round++) {
+    short = true;
+    while (!storage.waiting) writer.update(1 + (writer.n % 20), { releases: writer.n });
+    assert.equal(own(), writer.n + other.n - 1, "the last one has no place yet");
+    const nowMs = 10_000 * round;
+    storage.flush(nowMs);
+    assert.ok(storage.waiting && storage.writtenUpTo(0) < writer.n);
+    short = false;
+    storage.flush(nowMs + 1000);
+    assert.equal(storage.waiting, false);
+    assert.equal(own(), writer.n + other.n);
+    assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [writer.n, writer.n]);
+    assert.equal(storage.syncedUpTo(1), other.n);
+    other.put(30 + round, "behind it");
+    writer.settle(nowMs + 2000);
+    assert.equal(storage.syncedUpTo(1), other.n);
+  }
+  storage.close(50_000);
+  const found = await jobsOfLog({ ...virtualOptions(disk.clone()), shards: 2 });
+  assert.deepEqual(found, new Map([...writer.jobs, ...other.jobs]));
+});
+
 test("a lend that ends a segment which can't be left waits for room: nothing follows an END", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));

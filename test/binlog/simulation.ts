@@ -167,6 +167,7 @@ class Life extends LogLife {
     this.work();
     if (this.storage.waiting && !waited) this.result.waits++;
     this.checkDisk();
+    if (this.storage.failure === undefined) this.checkCounts();
     if (this.storage.failure === undefined && !this.storage.waiting && this.backlog.length === 0)
       this.checkSync();
     const untilMs = this.nowMs + (random.chance(0.05) ? 200 : random.below(20));
@@ -206,6 +207,23 @@ class Life extends LogLife {
       !this.storage.full
     ) {
       throw new Error(`the disk holds ${excess} bytes more than promised (${this.load}, live ${liveBytes})`);
+    }
+  }
+
+  /** Every record that the log took is counted once; written, unless the log waits for room. */
+  checkCounts(): void {
+    const { recordsWritten, recordsMigrated, waiting } = this.storage;
+    const taken = this.numbers.reduce((sum, n) => sum + n, 0) - this.backlog.length;
+    const uncounted = taken - (recordsWritten - recordsMigrated);
+    // A record that found no place counts once it has one.
+    if (uncounted !== 0 && !(waiting && uncounted === 1))
+      throw new Error(`${taken} records were taken, and ${uncounted} of them not counted`);
+    if (waiting) return;
+    const behind = this.backlog.map(({ shard }) => shard);
+    for (let shard = 0; shard < SHARDS; shard++) {
+      const last = this.numbers[shard]! - behind.filter((each) => each === shard).length;
+      if (this.storage.writtenUpTo(shard) !== last)
+        throw new Error(`record ${last} of shard ${shard} is not written after a flush`);
     }
   }
 
