@@ -144,6 +144,43 @@ test("a record that waited for a place counts once, and is acknowledged like tho
   assert.deepEqual(found, new Map([...writer.jobs, ...other.jobs]));
 });
 
+test("a log that waits takes back the segments that a backup keeps, and goes on with that room", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await openBinlog(virtualOptions(disk));
+  const writer = new JobWriter(storage);
+  const work = (nowMs: number): void => {
+    for (let more = true; more; ) {
+      storage.flush(nowMs);
+      more = storage.work(nowMs);
+    }
+  };
+  let id = 0;
+  while (storage.currentSegment < 6) writer.put(++id, "x".repeat(300));
+  work(0);
+  storage.cut.want(1);
+  work(0);
+  assert.equal(storage.cut.state, "made");
+  for (; id > 0; id--) writer.delete(id);
+  work(0);
+  const { kept } = storage.cut;
+  assert.ok(kept > 2, `${kept} dropped segments are kept`);
+  // Even what is written over needs new blocks, as where files are copied on write.
+  const fullBytes = disk.usedBytes();
+  let tries = 0;
+  disk.fault = (call) => {
+    if (call !== "write" || disk.usedBytes() < fullBytes) return;
+    tries++;
+    throw Object.assign(new Error("ENOSPC: no blocks"), { code: "ENOSPC" });
+  };
+  writer.put(1000, "needs a block");
+  storage.flush(10);
+  assert.ok(storage.waiting);
+  storage.flush(1010);
+  assert.deepEqual([storage.waiting, storage.cut.state, storage.cut.kept, tries], [false, "refused", 0, 1]);
+  storage.close(1011);
+  assert.deepEqual(await afterCrash(disk), writer.jobs);
+});
+
 test("a lend that ends a segment which can't be left waits for room: nothing follows an END", async () => {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));

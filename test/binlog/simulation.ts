@@ -13,6 +13,8 @@ import { VirtualBackgroundSync } from "./virtual-disk.ts";
 const LOADS: readonly Load[] = ["mixed", "queue", "buried", "delayed-loop", "kick-bury", "burst-and-clear"];
 
 const SEGMENT_BYTES = 32768;
+/** Few, so that the log lends often. */
+const LENT_IDS = 16;
 
 /** Runs one seed; throws an Error that says what was broken. */
 export async function simulate(seed: number, steps = 400): Promise<SimulationResult> {
@@ -88,6 +90,10 @@ class Life extends LogLife {
       if (this.disk.openHandles > 0)
         throw new Error(`${this.disk.openHandles} files were left open by close`);
       this.acknowledge(this.storage.failure === undefined);
+      // On a full disk, there may be no room for the record that returns lent ids.
+      const hasRoom = this.disk.capacityBytes === Number.POSITIVE_INFINITY && !this.storage.full;
+      const isOrderly = this.storage.failure === undefined && hasRoom;
+      this.nextIdAfterEnd = isOrderly ? this.nextId : 0;
     } else this.acknowledge(false);
     this.backlog = [];
     if (how !== 1) this.disk.crash(this.random);
@@ -95,6 +101,12 @@ class Life extends LogLife {
     // The next start finds room again: full disks at start are a test of their own.
     this.disk.capacityBytes = Number.POSITIVE_INFINITY;
   }
+
+  /** The highest id that is lent, and the highest one that a client may have seen. */
+  lent = 0;
+  seen = 0;
+  /** The first id after an orderly end without any shortage; 0 for other ends. */
+  nextIdAfterEnd = 0;
 
   /** Notes what had been acknowledged when the process ended. */
   acknowledged = [0, 0, 0];
@@ -131,6 +143,11 @@ class Life extends LogLife {
     for (const id of this.model.jobs.keys()) {
       if (id > 0 && id >= opened.nextId) throw new Error(`next id is ${opened.nextId}, but job ${id} exists`);
     }
+    if (opened.nextId <= this.seen) throw new Error(`id ${this.seen} may have been seen, and is given again`);
+    if (this.nextIdAfterEnd > 0 && opened.nextId !== this.nextIdAfterEnd)
+      throw new Error(`next id is ${opened.nextId} instead of ${this.nextIdAfterEnd} after an orderly end`);
+    this.nextIdAfterEnd = 0;
+    this.lent = this.storage.idsLent;
     this.result.recoveries++;
     this.numbers = [0, 0, 0];
     this.nextId = Math.max(opened.nextId, 1);
@@ -154,6 +171,7 @@ class Life extends LogLife {
       clockMs: () => this.nowMs,
       notice: () => {},
       progress: () => {},
+      lentIds: LENT_IDS,
     });
   }
 
@@ -162,6 +180,7 @@ class Life extends LogLife {
     const burst = random.below(6);
     this.drain();
     for (let i = 0; i < burst && this.backlog.length === 0; i++) this.operations.operate();
+    this.lend();
     const waited = this.storage.waiting;
     this.storage.flush(this.nowMs);
     this.work();
@@ -184,6 +203,22 @@ class Life extends LogLife {
       for (let i = 0; i < 1000 && this.work(); i++) {}
       this.storage.flush(this.nowMs);
     }
+  }
+
+  /** Lends ids as the log's thread does: a loop that found a lend due would never sleep. */
+  lend(): void {
+    const taken = this.nextId - 1;
+    for (let turns = 0; !this.storage.waiting && this.storage.lendIsDue(taken); turns++) {
+      if (turns === 3) throw new Error(`lends in vain after id ${taken}`);
+      this.storage.lendIds(taken);
+      this.storage.flush(this.nowMs);
+      if (this.storage.failure !== undefined) return;
+    }
+    if (this.storage.idsLent < this.lent) throw new Error(`ids up to ${this.lent} are lent no more`);
+    this.lent = this.storage.idsLent;
+    const { full, waiting } = this.storage;
+    if (!full && !waiting && this.lent < taken) throw new Error(`id ${taken} waits for a lend`);
+    this.seen = Math.max(this.seen, Math.min(taken, this.lent));
   }
 
   /** Returns whether there is more to do. */

@@ -1,11 +1,15 @@
-// Tests of what reserves over HTTP leave behind: connections that watch tubes, for the next request
-// of the same tubes, and not too many.
+// Tests of reserves over HTTP: how many jobs they take, and what they leave behind: connections
+// that watch tubes, for the next request of the same tubes, and not too many.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { WireClients } from "../../../../src/http/link/wire-clients.ts";
 import type { WireConnection } from "../../../../src/http/link/wire-connection.ts";
-import { Reservations, type ReservedJob } from "../../../../src/http/queue/reservations.ts";
+import {
+  Reservations,
+  type ReservedJob,
+  type ReserveOptions,
+} from "../../../../src/http/queue/reservations.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const TUBES = 1000;
@@ -17,19 +21,25 @@ class Scene {
   readonly reservations = new Reservations(this.wire);
 
   async reserve(tubes: readonly string[]): Promise<void> {
+    assert.deepEqual(await this.take({ tubes }), []);
+  }
+
+  async take(asked: Partial<ReserveOptions>): Promise<ReservedJob[]> {
     const { signal } = new AbortController();
     const jobs: ReservedJob[] = [];
-    const options = { tubes, waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal };
+    const onJob = (job: ReservedJob): void => void jobs.push(job);
+    const options = { tubes: ["default"], waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal, onJob };
     let isOver = false;
-    const over = this.reservations.reserve({ ...options, onJob: (job) => jobs.push(job) }).finally(() => {
+    const over = this.reservations.reserve({ ...options, ...asked }).finally(() => {
       isOver = true;
     });
+    over.catch(() => {});
     while (!isOver) {
       this.server.settle();
       await Promise.resolve();
     }
     await over;
-    assert.deepEqual(jobs, []);
+    return jobs;
   }
 }
 
@@ -106,4 +116,93 @@ it("Connections that end while they are kept make room for others", async () => 
   assert.equal(scene.server.http!.open, 1, "the last one is kept");
   scene.reservations.stop();
   scene.server.settle();
+});
+
+/** A scene with that many ready jobs in the default tube, of `bytes` each. */
+function withJobs(count: number, bytes: number): Scene {
+  const scene = new Scene();
+  const client = scene.server.connect(true);
+  client.say(`put 0 0 3600 ${bytes}\r\n${"x".repeat(bytes)}\r\n`.repeat(count));
+  scene.server.settle();
+  return scene;
+}
+
+it("A reserve takes as many jobs as asked for, as there are, and as there is room for", async () => {
+  const ready = 70;
+  for (const max of [1, 2, 31, 32, 33, 34, 64, 65, 66, 69, 70, 71, 1000])
+    for (const leases of [1, 33, 1000]) {
+      const scene = withJobs(ready, 1);
+      let out = 0;
+      const room = (): number => leases - out;
+      const onJob = (): void => void out++;
+      await scene.take({ max, bytesMax: 1e6, room, onJob });
+      assert.equal(out, Math.min(max, ready, leases), `${max} with room for ${leases}`);
+      scene.reservations.stop();
+    }
+});
+
+it("A reserve takes no more jobs once their bodies have the bytes asked for", async () => {
+  for (const [bytesMax, expected] of [
+    [1, 1],
+    [1000, 1],
+    [1001, 2],
+    [1999, 2],
+    [2000, 2],
+    [2001, 3],
+    [10_000, 10],
+    [64_000, 64],
+  ] as const) {
+    const scene = withJobs(70, 1000);
+    const jobs = await scene.take({ max: 1000, bytesMax, room: () => 1000 });
+    assert.equal(jobs.length, expected, `${bytesMax} bytes`);
+    scene.reservations.stop();
+  }
+});
+
+it("A connection that can't watch its tubes is closed, and not used again", async () => {
+  const scene = new Scene();
+  const opened: { line: string; closed: number }[] = [];
+  const { open } = scene.wire;
+  scene.wire.open = () => {
+    const stand = { line: opened.length === 0 ? "OUT_OF_MEMORY" : "WATCHING 1", closed: 0, isOver: false };
+    opened.push(stand);
+    const command = (): Promise<object> => Promise.resolve({ line: stand.line });
+    const repeat = (): Promise<void> => Promise.resolve();
+    const close = (): void => void stand.closed++;
+    return Object.assign(stand, { command, repeat, close, finish() {} }) as unknown as WireConnection;
+  };
+  await assert.rejects(scene.take({ tubes: ["a", "b"] }), /can't be watched now: OUT_OF_MEMORY/);
+  assert.deepEqual([opened.length, opened[0]!.closed, scene.reservations.waits], [1, 1, 0]);
+  await scene.reserve(["a", "b"]);
+  assert.deepEqual([opened.length, opened[1]!.closed], [2, 0]);
+  scene.wire.open = open;
+});
+
+it("A kept connection stays for ten seconds after its last reserve", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const scene = new Scene();
+  for (let round = 0; round < 4; round++) {
+    await scene.reserve(["a"]);
+    t.mock.timers.tick(9_999);
+    scene.server.settle();
+    assert.equal(scene.server.http!.open, 1, `round ${round}`);
+  }
+  t.mock.timers.tick(1);
+  scene.server.settle();
+  assert.equal(scene.server.http!.open, 0);
+});
+
+it("Kept connections watch ten thousand tubes together, and not one more", async () => {
+  const scene = new Scene();
+  const kept = KEPT_TUBES_MAX / TUBES;
+  for (let request = 0; request < kept; request++)
+    await scene.reserve(Array.from({ length: TUBES }, (_, n) => `t-${request}-${n}`));
+  scene.server.settle();
+  assert.equal(scene.server.http!.open, kept);
+  await scene.reserve(["one-more"]);
+  scene.server.settle();
+  assert.equal(scene.server.http!.open, kept);
+  scene.reservations.stop();
+  scene.server.settle();
+  assert.equal(scene.server.http!.open, 0);
 });

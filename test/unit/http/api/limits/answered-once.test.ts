@@ -90,4 +90,23 @@ describe("a request with an Idempotency-Key", () => {
       await assert.rejects(requests.send({ key }), codeOf("bad-request"));
     await requests.send({ key: "x".repeat(64) });
   });
+
+  it("weighs as much as it has results, so that a million jobs are kept", async () => {
+    const weights: number[] = [];
+    const keys = {
+      begin: () => "begun",
+      end: (_key: string, _answer: object, weight: number) => weights.push(weight),
+    };
+    const service = { keys } as unknown as Service;
+    const headers = { "idempotency-key": "key" };
+    const request = { method: "POST", url: "/", headers, contentHash: "" } as unknown as FastifyRequest;
+    for (const payload of [
+      { id: 1 },
+      { results: [] },
+      { results: Array(3).fill({}) },
+      { results: Array(1000) },
+    ])
+      await answeredOnce(request, service, () => Promise.resolve({ status: 200, payload }));
+    assert.deepEqual(weights, [1, 0, 3, 1000]);
+  });
 });
