@@ -68,6 +68,24 @@ test("an orderly end returns unused lent ids", async () => {
   assert.equal((await open(disk)).nextId, 8);
 });
 
+test("an orderly end returns unused lent ids also if nothing follows a full segment", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await open(disk);
+  const writer = new JobWriter(storage);
+  writer.put(7, "x");
+  storage.lendIds(7);
+  storage.flush(1);
+  // The cut for a backup leaves the segment.
+  storage.cut.want(1);
+  while (storage.work(1)) storage.flush(1);
+  assert.deepEqual([storage.cut.state, storage.currentSegment], ["made", 2]);
+  storage.close(2);
+  const again = await open(disk);
+  assert.equal(again.nextId, 8);
+  again.storage.close(3);
+  assert.equal((await open(disk)).nextId, 8);
+});
+
 test("the number of the last batch is not given again after an orderly end", async () => {
   const disk = new VirtualDisk();
   const { storage } = await open(disk);

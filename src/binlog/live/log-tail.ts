@@ -4,7 +4,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { LogState } from "../books/log-state.ts";
-import { FRAME_BYTES, OWN_RECORD_BYTES, OwnKind } from "../format/segment-format.ts";
+import { FRAME_BYTES, HEADER_BYTES, OWN_RECORD_BYTES, OwnKind } from "../format/segment-format.ts";
 import { BatchChain, type ChainOptions } from "./batch-chain.ts";
 import { IdLending } from "./id-lending.ts";
 import { LogWriter } from "./log-writer.ts";
@@ -120,6 +120,15 @@ export class LogTail {
   /** Whether a segment has its END but could not be left. */
   get isEnding(): boolean {
     return this.#ending;
+  }
+
+  /**
+   * Whether the log needs an END when it is closed: after records, to return lent ids, and in a
+   * group to yield the lead.
+   */
+  get needsEnd(): boolean {
+    const hasRecords = this.segments.current.usedBytes > HEADER_BYTES;
+    return hasRecords || this.lending.upTo > this.#log.index.maxId || this.chain !== undefined;
   }
 
   get beatAtMs(): number {

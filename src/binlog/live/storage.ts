@@ -15,7 +15,7 @@ import {
   systemCode,
 } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
-import { FRAME_BYTES, HEADER_BYTES, OwnKind } from "../format/segment-format.ts";
+import { FRAME_BYTES, OwnKind } from "../format/segment-format.ts";
 import { Compaction, type CompactionHost } from "./compaction.ts";
 import { LogCut } from "./log-cut.ts";
 import { LogTail, PACE } from "./log-tail.ts";
@@ -421,7 +421,7 @@ export class Storage implements CompactionHost {
     if (this.waiting) this.endWait(nowMs);
     if (this.#failure === undefined) {
       this.syncNow(nowMs);
-      if (this.#tail.segments.current.usedBytes > HEADER_BYTES) this.#endSegment(nowMs, trim);
+      if (this.#tail.needsEnd) this.#endSegment(nowMs, trim);
     }
     this.#closed = true;
     this.#tail.close();

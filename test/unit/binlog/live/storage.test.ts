@@ -8,6 +8,7 @@ import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
 import { encodeBatch } from "../../../../src/message/flow-record.ts";
+import { LogBatchKind, logBatchesOf } from "../../../../src/message/log-batch.ts";
 import { type BatchFacts, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
@@ -268,6 +269,30 @@ test("Storage in a group: work that waits for the shared log keeps no thread awa
   while (storage.work(10) || storage.nextDeadline() === 0) storage.flush(10);
   sink.hasRoom = false;
   assert.ok(storage.nextDeadline() > 10, `the next turn is at ${storage.nextDeadline()}`);
+});
+
+test("Storage in a group: a log that is closed yields the lead, also between two segments", () => {
+  for (const leaves of [false, true]) {
+    const kinds: number[] = [];
+    const sink = {
+      ...{ hasRoom: true, acknowledged: 0, acknowledgedMessage: 0 },
+      take: (bytes: Uint8Array) => void kinds.push(logBatchesOf(bytes)![0]!.header.kind),
+    };
+    const chain = { place: { epoch: 1, n: 0, tag: 1 }, node: 1, rewriteBelow: 0, randomTag: () => 2, sink };
+    const { storage, writers } = scene({ chain });
+    writers[0].put(1, "a");
+    storage.flush(10);
+    if (leaves) {
+      storage.cut.want(1);
+      while (storage.work(10)) storage.flush(10);
+      assert.equal(storage.currentSegment, 2);
+    }
+    const { length } = kinds;
+    storage.close(20);
+    assert.equal(kinds.at(-1), LogBatchKind.yield, `leaves: ${leaves}`);
+    assert.equal(kinds.length, length + 1);
+    assert.ok(kinds.slice(0, -1).every((kind) => kind === LogBatchKind.data));
+  }
 });
 
 test("Storage: what says that older segments no longer count is durable at once, whatever the policy", () => {
