@@ -86,6 +86,28 @@ test("an orderly end returns unused lent ids also if nothing follows a full segm
   assert.equal((await open(disk)).nextId, 8);
 });
 
+test("a full log owes no lend: no put waits for one, and the loop can sleep", async () => {
+  const disk = new VirtualDisk();
+  const { storage } = await open(disk);
+  const writer = new JobWriter(storage);
+  disk.capacityBytes = disk.usedBytes();
+  let id = 0;
+  while (!storage.full) {
+    writer.put(++id, "x".repeat(300));
+    writer.settle(id);
+  }
+  const { idsLent } = storage;
+  for (const highest of [id, idsLent + 1]) {
+    assert.equal(storage.lendIsDue(highest), false);
+    storage.lendIds(highest);
+    storage.flush(id);
+    assert.equal(storage.idsLent, idsLent);
+  }
+  disk.capacityBytes = Number.POSITIVE_INFINITY;
+  writer.settle(10_000);
+  assert.deepEqual([storage.full, storage.lendIsDue(idsLent + 1)], [false, true]);
+});
+
 test("the number of the last batch is not given again after an orderly end", async () => {
   const disk = new VirtualDisk();
   const { storage } = await open(disk);

@@ -67,7 +67,7 @@ describe("changeLeases", () => {
 /** As ControlClient packs a question. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });
 
-/** Has `count` leases changed by questions of at most `bytesMax`; the jobs in `refused` are gone. */
+/** Changes `count` leases by questions of at most `bytesMax`; the jobs in `refused` are gone. */
 async function changeMany(
   {
     count,
