@@ -7,7 +7,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import { API } from "typescript/unstable/sync";
 import { campaignCommand, seedOption } from "../../support/campaign-command.ts";
 import { drawnSeed, SeededRandom } from "../../support/seeded-random.ts";
@@ -54,13 +54,25 @@ const command = campaignCommand(
   "mutate",
   "Changes the code in small ways, one at a time, and tells which changes no test notices.",
 )
-  .option("--room <names>", `rooms of src, separated by commas: ${ROOMS.join(", ")}`, listOf(ROOMS), ROOMS)
-  .option("--time <t>", "how long for each room, such as 90s, 20m or 2h", duration, 600_000)
+  .addOption(
+    new Option("--room <names>", `rooms of src, separated by commas: ${ROOMS.join(", ")}`)
+      .argParser(listOf(ROOMS))
+      .default(ROOMS, "all"),
+  )
+  .addOption(
+    new Option("--time <t>", "how long for each room, such as 90s, 20m or 2h")
+      .argParser(duration)
+      .default(600_000, "10m"),
+  )
   .option("--mutants <n>", "at most so many of each room", wholeNumber(1, 1e6))
   .option("--file <part>", "only files whose path contains this")
   .option("--since <ref>", "only lines that differ from this commit")
   .option("--again <file>", "only the survivors in what --out wrote; the sources must be the same")
-  .option("--stages <names>", `tests to meet: ${STAGES.join(", ")}`, listOf(STAGES), STAGES)
+  .addOption(
+    new Option("--stages <names>", `tests to meet: ${STAGES.join(", ")}`)
+      .argParser(listOf(STAGES))
+      .default(STAGES, "all"),
+  )
   .option("--out <file>", "write the verdicts there as JSON")
   .addOption(seedOption());
 command.parse();

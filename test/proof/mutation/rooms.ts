@@ -28,6 +28,8 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   protocol: ["test/unit/acceptor/**/*.test.ts"],
   ring: ["test/unit/loop/**/*.test.ts", "test/unit/message/**/*.test.ts"],
   binlog: [...DEAR, GROUPS],
+  shard: ["test/unit/acceptor/**/*.test.ts"],
+  acceptor: ["test/unit/http/link/**/*.test.ts"],
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
 };
 
