@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { segmentName } from "../../src/base/segment-name.ts";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
 import { FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/format/segment-format.ts";
+import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
@@ -213,6 +214,16 @@ test("--salvage continues past a missing file and past a file without header", a
     assert.ok(sameJobs(recoveredTexts(again, 1), found));
     again.storage.close(0);
   }
+});
+
+test("ids continue after a salvage behind a lend that the damage may hide", async () => {
+  const whole = await openBinlog(virtualOptions((await largerLog()).disk));
+  whole.storage.close(0);
+  const { disk } = await largerLog();
+  disk.contentOf(segmentName(2))[20]! ^= 1;
+  const { nextId, storage } = await openBinlog({ ...virtualOptions(disk), salvage: true });
+  storage.close(0);
+  assert.equal(nextId, whole.nextId + LENT_IDS);
 });
 
 test("a start reports damage before missing files: it doesn't believe a DROP behind the damage", async () => {
