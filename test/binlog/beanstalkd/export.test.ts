@@ -97,20 +97,26 @@ test("beanstalkd reads exported bodies of 65,534 and 65,535 bytes with the -z th
   });
 });
 
-test("a job that waits for a batch is exported as buried", async (t) => {
+test("a job that waits for a batch is exported as buried, behind all that were", async (t) => {
   const path = temporaryFolder(t);
   const server = await startServer({ kind: "ours", flags: ["-b", path] });
   t.after(() => server.kill());
   const client = await WireClient.connect(server.address);
   assert.equal((await client.ask("open-batch rows")).line, "OPENED");
   assert.equal((await client.ask("put-in-tube calls 0 0 60 1 after=rows\r\nx")).line, "INSERTED 2");
+  assert.equal((await client.ask("put-in-tube calls 0 0 60 1\r\ny")).line, "INSERTED 3");
+  await client.ask("watch calls");
+  assert.match((await client.ask("reserve")).line, /^RESERVED 3 /);
+  assert.equal((await client.ask("bury 3 0")).line, "BURIED");
   await server.stop();
   const out = join(temporaryFolder(t), "out");
   await exportBeanstalkd({ path }, out);
   const opened = await openBinlog(realOptions(out));
-  const { state } = partsOf(recoveredTexts(opened, 1).get(2)!);
+  const texts = recoveredTexts(opened, 1);
+  const [waited, buried] = [partsOf(texts.get(2)!), partsOf(texts.get(3)!)];
   opened.storage.close(0);
-  assert.equal(state, RecordState.buried);
+  assert.equal(waited.state, RecordState.buried);
+  assert.ok(waited.burySequence! > buried.burySequence!, "kicks take first what was buried before");
 });
 
 test("export begins another file of beanstalkd before one is longer than 10 MiB", async (t) => {
