@@ -38,3 +38,16 @@ it("a reload that would begin or cease to encrypt HTTP needs a restart", async (
   assert.deepEqual(await needsRestart([], tls), ["http.tls.cert"]);
   assert.deepEqual(await needsRestart(tls, []), ["http.tls.cert"]);
 });
+
+it("each reload names what needs a restart, until the file is as it was at the start", async () => {
+  const tls = [...CERT, ...KEY];
+  let flags: readonly string[] = tls;
+  const reloader = new Reloader(
+    optionsOf([]),
+    () => optionsOf(flags),
+    () => () => {},
+  );
+  const needed: (readonly string[])[] = [];
+  for (flags of [tls, tls, []]) needed.push((await reloader.reload()).needsRestart);
+  assert.deepEqual(needed, [["http.tls.cert"], ["http.tls.cert"], []]);
+});

@@ -8,6 +8,7 @@ import { describe, it, type TestContext } from "node:test";
 import { variableOf } from "../../../../src/config/setting.ts";
 import { TomlSource } from "../../../../src/config/toml-source.ts";
 import { exampleSettings, printSettings } from "../../../../src/config/write-settings.ts";
+import { checkHost } from "../../../../src/http/api/app/guards.ts";
 import { HTTP_ALSO_SETTINGS } from "../../../../src/server/options/http-also.ts";
 import { LISTENER_SETTINGS } from "../../../../src/server/options/listener-settings.ts";
 import {
@@ -62,6 +63,12 @@ describe("options", () => {
     assert.equal(optionsOf(["-VV", "-V"]).verbose, 3);
     assert.equal(optionsOf(["-F", "-f", "7"]).fsyncMs, 7);
     assert.equal(optionsOf(["-f", "7", "-F"]).fsyncMs, Number.POSITIVE_INFINITY);
+  });
+
+  it("take names of hosts in any case", () => {
+    const { httpHosts } = optionsOf(["--http", "--http-hosts", "Queue.Example.org,other"]);
+    for (const host of ["queue.example.org", "QUEUE.example.org:8080", "other"])
+      assert.doesNotThrow(() => checkHost(host, new Set(httpHosts)));
   });
 
   it("allow a number of threads only if each has an acceptor", () => {
