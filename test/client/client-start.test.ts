@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ConnectionLost, connect, work } from "../../src/client/client.ts";
 import { clientName } from "../../src/client/client-name.ts";
+import { Link } from "../../src/client/link.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
@@ -140,4 +141,41 @@ it("a handler that fails without onError and onWarning is one line on stderr", a
   await queue.close();
   const lines = mock.calls.map(({ arguments: [line] }) => line);
   assert.deepEqual(lines, ["runnerbean: job 17 of tube mails failed: TypeError: no number"]);
+});
+
+it("a client that is closed while it has no server tries no more", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let dials = 0;
+  const dial = async (): Promise<never> => {
+    dials++;
+    throw new Error("nobody listens");
+  };
+  const states: string[] = [];
+  const link = new Link(dial, { retryMs: [1000, 1000], onConnection: ({ state }) => states.push(state) });
+  while (states.length === 0) await Promise.resolve();
+  await link.close();
+  t.mock.timers.tick(60_000);
+  assert.equal(dials, 1);
+});
+
+it("a kept job that is updated to a time to run of 0 has a second, as the server gives it", async (t) => {
+  const replies: Readonly<Record<string, string>> = {
+    extensions: report("update-job: 0\n"),
+    reserve: "RESERVED 17 1\r\nx\r\n",
+    "update-job": "UPDATED\r\n",
+  };
+  const server = await scriptedServer(t, (line) => replies[line.split(" ", 1)[0]!]);
+  const queue = await connect(server.address);
+  t.after(() => {
+    t.mock.timers.reset();
+    return queue.close();
+  });
+  const job = await queue.reserve();
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  job.keep();
+  await job.update({ ttr: 0 });
+  t.mock.timers.tick(300);
+  assert.equal(job.isOver, false);
+  t.mock.timers.tick(1000);
+  assert.ok(job.isOver);
 });
