@@ -220,6 +220,19 @@ test("a leader that loads isn't silent, and the lead is taken a lease after its 
   assert.deepEqual(did, ["apply", "try"]);
 });
 
+test("a leader isn't silent as long as the log has messages that the node has not read", () => {
+  const { core, did } = follower([]);
+  core.answered(ends(1, 1), 0);
+  core.read(data(1, { node: 2 }), 0);
+  core.answered(ends(1, 1), 0);
+  assert.ok(core.isCaughtUp);
+  for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
+    core.answered(ends(1, 3), nowMs);
+    core.tick(nowMs);
+  }
+  assert.deepEqual(did, ["apply"]);
+});
+
 test("a lead that was given up lets the next one serve at once, and none after that", () => {
   const { core } = follower([]);
   const lead = (n: number, epoch: number, node: number): LogMessage =>
