@@ -96,6 +96,16 @@ describe("browsing and managing over HTTP", () => {
       assert.deepEqual([job.body, job.truncated], ["hay", true]);
     });
 
+    it("shows no part of a character", async () => {
+      const { id } = (await server.ask("/v1/tubes/characters/jobs", { json: { body: "é€😀é" } })).json;
+      const parts = ["", "", "é", "é", "é", "é€", "é€", "é€", "é€", "é€😀", "é€😀", "é€😀é"];
+      assert.equal(parts.length, Buffer.byteLength("é€😀é") + 1);
+      for (const [bytes, part] of parts.entries()) {
+        const job = await get(`/v1/jobs/${id}?bodyMax=${bytes}`);
+        assert.deepEqual([job.body, job.truncated], [part, part !== "é€😀é"], `${bytes} bytes`);
+      }
+    });
+
     it("ends a page when its bodies exceed an answer, and continues behind it", async () => {
       const body = "b".repeat(65_000);
       const ids: number[] = [];

@@ -181,7 +181,10 @@ function bodyOrPart(body: Uint8Array, bytes: number): Uint8Array {
   let end = body.length;
   // A truncated character has at most three bytes.
   while (end > 0 && body.length - end < 3 && (body[end - 1]! & 0xc0) === 0x80) end--;
-  return end > 0 && body[end - 1]! >= 0xc0 ? body.subarray(0, end - 1) : body;
+  const lead = end > 0 ? body[end - 1]! : 0;
+  const characterBytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  const isCut = lead >= 0xc0 && body.length - end + 1 < characterBytes;
+  return isCut ? body.subarray(0, end - 1) : body;
 }
 
 /**
