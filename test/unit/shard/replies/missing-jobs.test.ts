@@ -1,5 +1,5 @@
-// Tests that whoever is told that a job is not there waits for all records: another client may have
-// deleted it a moment ago, and a crash must not bring it back.
+// Tests that whoever is told that a job is not there, or that a schedule is paused, waits for all
+// records: another client may have changed it a moment ago, and a crash must not undo that.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -7,6 +7,7 @@ import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { ResponseFlag } from "../../../../src/message/response.ts";
 import { Op } from "../../../../src/protocol/commands.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { createRing } from "../../../../src/ring/ring-layout.ts";
 import { RingReader } from "../../../../src/ring/ring-reader.ts";
 import type { CommandShard, ShardCommand } from "../../../../src/shard/commands/command.ts";
@@ -14,8 +15,10 @@ import { deleteJob } from "../../../../src/shard/commands/delete.ts";
 import { kickJob } from "../../../../src/shard/commands/kick-job.ts";
 import { peek } from "../../../../src/shard/commands/peek.ts";
 import { locate } from "../../../../src/shard/commands/redirected.ts";
+import { pauseSchedule, resumeSchedule } from "../../../../src/shard/commands/schedules.ts";
 import { Replies } from "../../../../src/shard/replies/replies.ts";
 import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
+import type { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { ClearMany } from "../../../../src/shard/slices/clear-many.ts";
 import { DeleteMany } from "../../../../src/shard/slices/delete-many.ts";
@@ -91,4 +94,30 @@ it("NOT_FOUND and counts wait for the log, if there is one", () => {
   const job = { id: ID, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0 };
   engine.put(session.engineSession, job, EMPTY_BODY, 0, "t");
   assert.equal(shard.waits(locate), false, "the job is here");
+});
+
+it("PAUSED and RESUMED for a schedule that is so already wait for the log: another client may just have done it", () => {
+  const shard = new Shard();
+  const { schedules } = shard.engine;
+  const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
+  const timing = { cron: "", zone: "UTC", everyMs: 1000 };
+  const attributes = new Uint8Array(0);
+  const facts = { name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes };
+  const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+  const progress = { version: 1, anchorMs: 0, nextMs: 1000, paused: true, ...counts };
+  assert.ok(schedules.set(1, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+  const named =
+    (command: ShardCommand): ShardCommand =>
+    ({ engine, replies }, session, request) => {
+      request.body.set(Buffer.from("s"), 0, 1);
+      const claims: Partial<ScheduleClaims> = { awaited: () => undefined };
+      const ofShard = { claims, wallMs: () => 0 } as unknown as CommandShard["schedules"];
+      const alone: Partial<CommandShard> = { engine, replies, schedules: ofShard, nowMs: 0 };
+      command(alone as CommandShard, session, request);
+    };
+  for (const lastNumber of [0, 7]) {
+    shard.records.lastNumber = lastNumber;
+    for (const command of [pauseSchedule, resumeSchedule, resumeSchedule, pauseSchedule])
+      assert.equal(shard.waits(named(command)), lastNumber > 0);
+  }
 });
