@@ -77,6 +77,27 @@ test("a send that reports only failures counts as sent once that is certain, als
   closeSync(descriptor);
 });
 
+test("nothing is sent at once past submissions that wait, also when the ring itself has room", (t) => {
+  let refuses = true;
+  const call: typeof enter = (...args) => (refuses ? -EAGAIN : enter(...args));
+  const rings = ringsOrSkip(t, call);
+  if (rings === undefined) return;
+  const [ring] = rings;
+  const descriptor = openSync("/dev/null", "r");
+  for (let each = 0; each < SUBMISSIONS; each++) ring.pollIn(descriptor, each, 7);
+  assert.equal(ring.sendNow(descriptor, 0, 0, 1, 5, 9), -1, "the ring is full");
+  refuses = false;
+  // Submits what is in the ring, and doesn't admit the others to it.
+  assert.equal(ring.tell(ring.descriptor, 0, 8), false);
+  assert.equal(ring.sendNow(descriptor, 0, 0, 1, 5, 9), -1, "others wait");
+  for (let turn = 0; turn < 10; turn++) {
+    ring.submit();
+    ring.reap((_low, high) => assert.notEqual(high, 9));
+  }
+  assert.ok(ring.sendNow(descriptor, 0, 0, 1, 5, 9) > 0, "nothing waits any more");
+  closeSync(descriptor);
+});
+
 test("a ring wakes another; a failed message comes back", (t) => {
   const rings = ringsOrSkip(t);
   if (rings === undefined) return;
