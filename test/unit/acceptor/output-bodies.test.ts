@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { Output } from "../../../src/acceptor/replies/output.ts";
 import type { BodyReference, Transport } from "../../../src/acceptor/replies/transport.ts";
+import { asciiBytes } from "../../../src/base/bytes.ts";
 import { BodyArena, BodyPlace } from "../../../src/engine/jobs/body-arena.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
@@ -157,6 +158,25 @@ describe("Output with bodies in an arena", () => {
       ),
       200,
     );
+  });
+
+  it("hands over as many bodies as one message refers to, and the others only if all are wanted", () => {
+    for (const all of [false, true]) {
+      const scene = new Scene();
+      const transport = new LateTransport(() => true);
+      for (let reply = 0; reply < 9; reply++)
+        scene.reply({
+          head: asciiBytes("head"),
+          body: new Uint8Array(IN_PLACE_BYTES_MIN),
+          tail: asciiBytes("\r\n"),
+        });
+      const { gatheredBytes } = scene.output;
+      const sent = scene.output.handOver(transport, gatheredBytes, all);
+      assert.deepEqual([sent < gatheredBytes, scene.output.gatheredBytes], [!all, gatheredBytes - sent]);
+      scene.output.clear();
+      transport.read();
+      assert.equal(scene.arena.usedBytes, 0);
+    }
   });
 
   it("survives a transport that fails at once and clears it, wherever the bodies are", () => {
