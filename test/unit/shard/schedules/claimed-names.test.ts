@@ -1,0 +1,266 @@
+// Tests of claims to the names of schedules: who answers when, what is frozen meanwhile, which
+// schedule a claim finds, and what its end does on each shard.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import type { Schedule, ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
+import type { Schedules } from "../../../../src/engine/schedules/schedules.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
+import { Span } from "../../../../src/protocol/request.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import type { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
+import { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
+import { EngineBench } from "../../engine/engine-bench.ts";
+
+const { ClaimName, YieldName, EndClaim } = TransferMessage;
+const KINDS: Record<number, string> = { [ClaimName]: "claim", [YieldName]: "yield", [EndClaim]: "end" };
+const EVERY_MS = 3_600_000;
+
+interface Message {
+  readonly kind: number;
+  readonly from: number;
+  readonly to: number;
+  readonly transfer: number;
+  readonly body: Uint8Array;
+}
+
+interface Node {
+  readonly schedules: Schedules;
+  readonly claims: ScheduleClaims;
+  /** Ids whose commands may continue. */
+  readonly settled: number[];
+  /** How often a schedule has moved here. */
+  moves: number;
+}
+
+const wordsOf = ({ kind, from, to }: Message): string => `${KINDS[kind]} ${from}>${to}`;
+
+/** Shards whose messages arrive when a test says so. */
+class Shards {
+  readonly nodes: readonly Node[];
+  wallMs = 0;
+  #lastNumber = 0;
+  #said: Message[] = [];
+
+  constructor(shards: number) {
+    this.nodes = Array.from({ length: shards }, (_, shard) => this.#node(shard, shards));
+  }
+
+  #node(shard: number, shards: number): Node {
+    const { schedules } = new EngineBench().engine;
+    const settled: number[] = [];
+    const port = {
+      at: 0,
+      target: new Uint8Array(0),
+      beginCarry: (kind: number, to: number, transfer: number, bytes: number): void => {
+        port.target = new Uint8Array(bytes);
+        this.#said.push({ kind, from: shard, to, transfer, body: port.target });
+      },
+    };
+    const claims = new ScheduleClaims({
+      ...{ schedules, shard, shards, lastRecord: () => 0, wallMs: () => this.wallMs },
+      port: port as Partial<ReplyPort> as ReplyPort,
+      nextNumber: () => ++this.#lastNumber,
+      onMove: () => void node.moves++,
+      onSettled: (id) => void settled.push(id),
+    });
+    const node: Node = { schedules, claims, settled, moves: 0 };
+    return node;
+  }
+
+  /** What is under way: "kind from>to". */
+  get said(): string[] {
+    return this.#said.map(wordsOf);
+  }
+
+  /** Delivers the messages that match, oldest first, and not those that they cause. */
+  deliver(pattern: RegExp): void {
+    const chosen = this.#said.filter((message) => pattern.test(wordsOf(message)));
+    this.#said = this.#said.filter((message) => !chosen.includes(message));
+    for (const { from, to, kind, transfer, body } of chosen) {
+      const span = new Span();
+      span.set(body, 0, body.length);
+      this.nodes[to]!.claims.take(kind, from, transfer, span);
+    }
+  }
+
+  /** Sets a schedule on a shard, without a claim. */
+  put(shard: number, id: number, version: number, nextMs = 1000): Schedule {
+    const { schedules } = this.nodes[shard]!;
+    const timing = { cron: "", zone: "UTC", everyMs: EVERY_MS };
+    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
+    const attributes = new Uint8Array(0);
+    const facts: ScheduleFacts = {
+      ...{ name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes },
+    };
+    const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+    const progress = { version, anchorMs: 0, nextMs, paused: false, ...counts };
+    assert.ok(schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+    return schedules.table.get("s")!;
+  }
+}
+
+/** Whether there is a schedule, whether it is frozen, and when it needs attention. */
+function stateOf({ schedules: { table } }: Node): string {
+  const frozen = table.get("s")?.isFrozen === true ? ", frozen" : "";
+  const { nextAtMs } = table.timers;
+  return `${table.size}${frozen}${nextAtMs === Number.POSITIVE_INFINITY ? "" : ` at ${nextAtMs}`}`;
+}
+
+describe("a claim", () => {
+  for (const [what, versions, latest] of [
+    ["the only schedule", [0, 5, 0], 5],
+    ["the later one, which answers first", [0, 6, 5], 6],
+    ["the later one, which answers last", [0, 5, 6], 6],
+    ["none", [0, 0, 0], undefined],
+  ] as const)
+    for (const order of [/yield 1|yield 2/, /yield 1/, /yield 2/])
+      it(`finds ${what}, answers by ${order.source}`, () => {
+        const shards = new Shards(3);
+        for (const [shard, version] of versions.entries())
+          if (version > 0) shards.put(shard, version, version);
+        const [own, ...others] = shards.nodes as [Node, ...Node[]];
+        const claim = own.claims.begin("s", 77);
+        assert.deepEqual(shards.said, ["claim 0>1", "claim 0>2"]);
+        shards.deliver(/claim/);
+        const expected = versions.slice(1).map((version) => (version === 0 ? "0" : "1, frozen"));
+        assert.deepEqual(others.map(stateOf), expected, "they put no jobs meanwhile");
+        shards.deliver(order);
+        assert.deepEqual(own.settled, shards.said.length === 0 ? [77] : []);
+        shards.deliver(/yield/);
+        assert.deepEqual([own.settled, own.claims.awaited("s"), own.claims.size], [[77], 77, 1]);
+        assert.deepEqual([claim.found?.id, claim.found?.progress.version], [latest, latest]);
+      });
+
+  for (const [isSet, isFound, left, moves, settled] of [
+    [true, true, "0", 1, [[5], []]],
+    [true, false, "0", 0, [[], []]],
+    [false, true, "1 at 4000", 0, [[5], [5]]],
+    [false, false, "0", 0, [[], []]],
+  ] as const)
+    it(`${isSet ? "that sets" : "that doesn't set"} the schedule it has${isFound ? "" : " not"} found`, () => {
+      const shards = new Shards(3);
+      if (isFound) shards.put(1, 5, 0, 4000);
+      const [own, other] = shards.nodes as [Node, Node];
+      for (const [round, expected] of settled.entries()) {
+        const claim = own.claims.begin("s", 70 + round);
+        shards.deliver(/claim/);
+        shards.deliver(/yield/);
+        own.claims.end(claim, isSet);
+        assert.equal(own.moves, moves, "it has moved once, before others forget it");
+        assert.deepEqual(shards.said, ["end 0>1", "end 0>2"]);
+        shards.deliver(/end/);
+        assert.equal(stateOf(other), left);
+        assert.deepEqual(other.settled.splice(0), expected, "commands there go on");
+        assert.deepEqual([own.claims.size, own.settled.splice(0)], [0, [70 + round, 70 + round]]);
+      }
+    });
+});
+
+describe("of two claims to a name", () => {
+  for (const isSet of [true, false])
+    it(`the later one is answered after the end of the first, which ${isSet ? "sets it" : "doesn't"}`, () => {
+      const shards = new Shards(3);
+      shards.put(2, 9, 0);
+      const [first, second] = shards.nodes as [Node, Node];
+      const claims = [first.claims.begin("s", 70), second.claims.begin("s", 71)] as const;
+      shards.deliver(/claim/);
+      const answers = ["yield 1>0", "yield 2>0", "yield 2>1"];
+      assert.deepEqual(shards.said.toSorted(), answers, "the first doesn't answer yet");
+      shards.deliver(/yield/);
+      assert.deepEqual([claims[0].left, claims[1].left], [0, 1]);
+      if (isSet) shards.put(0, 9, claims[0].number);
+      first.claims.end(claims[0], isSet);
+      assert.deepEqual(shards.said, ["end 0>1", "end 0>2", "yield 0>1"]);
+      const here = first.schedules.table.get("s");
+      assert.equal(here?.isFrozen, isSet ? true : undefined, "it waits for the second one now");
+      shards.deliver(/end/);
+      const third = shards.nodes[2]!.schedules.table.get("s");
+      assert.equal(third?.isFrozen, isSet ? undefined : true);
+      shards.deliver(/yield/);
+      assert.deepEqual([claims[1].left, second.settled], [0, [71]]);
+      assert.equal(claims[1].found?.progress.version, isSet ? claims[0].number : 0);
+      second.claims.end(claims[1], true);
+      shards.deliver(/end/);
+      assert.deepEqual(
+        shards.nodes.map(({ schedules }) => schedules.table.size),
+        [0, 0, 0],
+      );
+      assert.deepEqual(shards.said, []);
+    });
+
+  it("several later ones are answered, each shard under its own number", () => {
+    const shards = new Shards(4);
+    shards.put(0, 9, 0);
+    const claims = shards.nodes.map(({ claims }) => claims.begin("s", 70)).slice(0, 3);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    shards.nodes[0]!.claims.end(claims[0]!, false);
+    assert.deepEqual(shards.said.slice(3), ["yield 0>1", "yield 0>2", "yield 0>3"]);
+    assert.deepEqual([...shards.nodes[0]!.schedules.table.get("s")!.freezers].toSorted(), [1, 2, 3]);
+  });
+});
+
+describe("the end of another shard's claim", () => {
+  for (const [version, stays] of [
+    [0, false],
+    [1, false],
+    [2, true],
+    [3, true],
+    [5, true],
+  ] as const)
+    it(`${stays ? "leaves" : "ends"} a schedule of version ${version}, if the claim has number 2`, () => {
+      const shards = new Shards(2);
+      const [own, other] = shards.nodes as [Node, Node];
+      own.claims.begin("u", 60);
+      const claim = own.claims.begin("s", 70);
+      assert.equal(claim.number, 2);
+      shards.put(1, 5, version, 4000);
+      shards.deliver(/claim/);
+      shards.deliver(/yield/);
+      own.claims.end(claim, true);
+      shards.deliver(/end/);
+      const { table } = other.schedules;
+      assert.deepEqual(
+        [table.size, table.timers.nextAtMs],
+        stays ? [1, 4000] : [0, Number.POSITIVE_INFINITY],
+      );
+      assert.deepEqual(other.settled, [5]);
+    });
+
+  it("corrects the next tick of a schedule that goes on, if the clock was ahead", () => {
+    const shards = new Shards(2);
+    const [own, other] = shards.nodes as [Node, Node];
+    const before = 1000 * EVERY_MS;
+    shards.wallMs = before;
+    const schedule = shards.put(1, 5, 1, before + EVERY_MS);
+    schedule.anchorMs = before;
+    const claim = own.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    shards.wallMs = 1000;
+    // Nothing else corrects a schedule that is frozen.
+    other.schedules.correct(schedule, shards.wallMs);
+    assert.equal(schedule.nextMs, before + EVERY_MS);
+    own.claims.end(claim, false);
+    shards.deliver(/end/);
+    assert.deepEqual(
+      [schedule.nextMs, other.schedules.table.timers.nextAtMs],
+      [1000 + EVERY_MS, 1000 + EVERY_MS],
+    );
+  });
+
+  it("changes nothing on a shard whose schedule another one has set since", () => {
+    const shards = new Shards(2);
+    const [own, other] = shards.nodes as [Node, Node];
+    const claim = own.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    own.claims.end(claim, true);
+    shards.put(1, 5, 0, 4000);
+    shards.deliver(/end/);
+    const { table } = other.schedules;
+    assert.deepEqual([table.size, table.timers.nextAtMs, other.settled], [1, 4000, []]);
+  });
+});
