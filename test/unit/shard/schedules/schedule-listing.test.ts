@@ -64,3 +64,30 @@ it("a page has the first names after one, and says whether there are more", (t) 
         }
       }
 });
+
+it("says that there are more, in whatever order those come that the page has no room for", () => {
+  const names = ["a", "b", "c", "d", "e"];
+  for (const order of [names, names.toReversed(), ["c", "a", "e", "b", "d"]]) {
+    const bench = new EngineBench();
+    for (const [index, name] of order.entries()) set(bench, name, "t", index + 1);
+    const session = new ShardSession(bench.engine.session(0), 0, 0);
+    for (let limit = 1; limit <= 6; limit++) {
+      let page: SchedulePage | undefined;
+      const listing = new ScheduleListing(
+        bench.engine,
+        session,
+        { after: "", tube: undefined, limit },
+        (found) => {
+          page = found;
+        },
+      );
+      while (!listing.step(2));
+      listing.finish();
+      assert.deepEqual(
+        [page!.lines.map(({ name }) => name), page!.hasMore],
+        [names.slice(0, limit), limit < names.length],
+        `${limit} of ${order.join(" ")}`,
+      );
+    }
+  }
+});
