@@ -63,6 +63,12 @@ it("a barrier for a job is begun if another client holds one that the session wo
     [2, "elsewhere", false],
     [100, "tube-99", true],
     [100, "none", false],
+    // The last number of tubes that are looked at, and the first one that is too many.
+    [64, "elsewhere", false],
+    [64, "tube-63", true],
+    [65, "elsewhere", true],
+    [65, "none", false],
+    [129, "elsewhere", true],
   ] as const) {
     const bench = new EngineBench();
     const holder = bench.session(2, heldIn, heldIn);
@@ -76,4 +82,23 @@ it("a barrier for a job is begun if another client holds one that the session wo
     }
     assert.equal(barrier.beginForJob(session), begins, `${tubes} tubes, a job held in ${heldIn}`);
   }
+});
+
+it("a barrier of a session that is gone, or needs it no more, asks nobody again and wakes nobody", () => {
+  for (const leave of [
+    (session: ShardSession) => void (session.ended = true),
+    (session: ShardSession) => void (session.barrier = 0),
+    (session: ShardSession) => void (session.barrier = 2),
+  ])
+    for (const rounds of [BarrierRounds.Read, BarrierRounds.Uncounted])
+      for (const before of [0, 1]) {
+        const { barrier, session, asked } = scene(rounds);
+        assert.deepEqual(asked(), [false, undefined, false]);
+        for (let answer = 0; answer < 2; answer++) {
+          if (answer === before) leave(session);
+          assert.equal(barrier.acknowledged(1), undefined);
+        }
+        assert.deepEqual(asked(), [undefined, undefined, undefined]);
+        assert.throws(() => barrier.acknowledged(1), /acknowledge barriers that were begun/);
+      }
 });
