@@ -1,6 +1,6 @@
 // Version in the form A.B.C, which clients parse. A test keeps it equal to package.json's.
 
-export const VERSION = "2.7.0";
+export const VERSION = "2.7.1";
 
 /** Name of the program in messages. */
 export const PROGRAM = "runnerbean";
