@@ -186,6 +186,25 @@ describe("a backup of a running server", () => {
     assert.deepEqual(readdirSync(folder), ["tokens"]);
   });
 
+  it("is recorded as a change is, also if its client takes only a part", async (t) => {
+    const server = await started(t, temporary(t));
+    await fill(server, 60);
+    const recorded = async (): Promise<unknown[]> => {
+      const { items } = (await server.ask("/v1/audit")).json;
+      return items.map(({ method, route, status }: Record<string, unknown>) => [method, route, status]);
+    };
+    assert.equal((await server.ask("/v1/backup?rate=1000")).status, 200);
+    const entry = ["GET", "/v1/backup", 200];
+    assert.deepEqual(await recorded(), [entry]);
+    const cut = await unread(t, server);
+    assert.equal((await server.ask("/v1/backup")).status, 409);
+    cut.destroy();
+    await eventually("it has ended", async () => !(await logOf(server)).backup.underWay);
+    assert.deepEqual(await recorded(), [entry, entry]);
+    const lines = (): number => server.process.stderr.match(/audit: .* GET \/v1\/backup: 200/g)?.length ?? 0;
+    await eventually("the log has both", () => lines() === 2);
+  });
+
   it("ends when its token is removed", async (t) => {
     const folder = temporary(t);
     const [stays, goes] = [newToken("stays", "admin"), newToken("goes", "admin")];

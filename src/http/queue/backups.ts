@@ -19,6 +19,9 @@ const HEADER_BYTES = 64;
 /** Time limit for a cut: the log may wait for room on its disk. */
 const CUT_MS_MAX = 10_000;
 
+/** Why most backups break off. */
+export const GONE = "the client disconnected, or its token was removed";
+
 export type BackupRefusal = "under-way" | "full" | "late";
 
 export interface BackupsOptions {
@@ -188,7 +191,7 @@ export class Backup {
   }
 
   #check(): void {
-    if (this.#hasEnded) throw new Error("the client disconnected, or its token was removed");
+    if (this.#hasEnded) throw new Error(GONE);
     if (this.#holder.isTakenBack()) throw new Error("the disk is full, and the log needs the space itself");
   }
 

@@ -1,6 +1,12 @@
 // Audit hook: records each successful change that needs the permission to manage or administer.
 
-import type { FastifyRequest, onSendHookHandler, preSerializationHookHandler, RouteOptions } from "fastify";
+import type {
+  FastifyRequest,
+  onRequestHookHandler,
+  onSendHookHandler,
+  preSerializationHookHandler,
+  RouteOptions,
+} from "fastify";
 import type { Service } from "../../queue/service.ts";
 import { type Change, changeText } from "../../state/audit-log.ts";
 import type { Api } from "../api.ts";
@@ -8,6 +14,7 @@ import { RequestRate } from "../limits/request-rate.ts";
 
 /** HTTP status of a change that a background task completes. */
 const ACCEPTED = 202;
+const OK = 200;
 /** A script may change thousands of jobs a second, one by one; the log must not carry them all. */
 const LINES_PER_SECOND = 100;
 
@@ -17,6 +24,8 @@ declare module "fastify" {
     affected?: number;
     /** Id of the task that completes the change, from the response. */
     task?: string;
+    /** Records the request as successful, for a response that bypasses Fastify and its hooks. */
+    noteAudited?: () => void;
   }
 }
 
@@ -55,9 +64,15 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
     tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
     untold = 0;
   };
+  const prepare: onRequestHookHandler = (request, _reply, done) => {
+    request.noteAudited = () => note(request, OK);
+    done();
+  };
+  api.decorateRequest("noteAudited");
   // Routes of workers are left out.
   api.addHook("onRoute", (route) => {
     if (!isForChanges(route)) return;
+    if (route.config?.isAudited) route.onRequest = [...hooksOf(route.onRequest), prepare];
     route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
     route.onSend = [...hooksOf(route.onSend), noteChange];
   });

@@ -2,7 +2,7 @@
 
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { Type } from "typebox";
-import type { Backup, BackupRefusal } from "../../queue/backups.ts";
+import { type Backup, type BackupRefusal, GONE } from "../../queue/backups.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
 import { Problem } from "../problem.ts";
@@ -16,7 +16,6 @@ const STALL_MS_MAX = 20_000;
 /** A client whose average rate is lower is disconnected, once this time has passed. */
 const SLOWEST_BYTES_PER_SECOND: number = MEBIBYTE / 2;
 const SLOW_AFTER_MS = 60_000;
-const GONE = "the client disconnected, or its token was removed";
 
 const REFUSALS: Readonly<Record<BackupRefusal, Problem>> = {
   "under-way": new Problem("backup-under-way", "Another backup is under way; try again when it has ended."),
@@ -62,13 +61,15 @@ export const backupRoutes: Routes = (api, service) => {
         throw new Problem("unauthenticated", "The token was removed or expired while the backup started.");
       }
       const rate = (request.query.rate ?? RATE) * MEBIBYTE;
-      reply.hijack();
-      raw.writeHead(200, {
+      const headers = {
         ...(reply.getHeaders() as OutgoingHttpHeaders),
         "content-type": "application/x-tar",
         "content-disposition": 'attachment; filename="runnerbean-backup.tar"',
-      });
-      send(backup, rate, service, raw).then(
+      };
+      // Fastify doesn't say when the kernel has taken a piece. Without it, no hook records this.
+      reply.hijack();
+      request.noteAudited?.();
+      send(backup, rate, headers, service, raw).then(
         () => raw.end(),
         (error: Error) => {
           backup.breakOff(error.message);
@@ -84,12 +85,14 @@ export const backupRoutes: Routes = (api, service) => {
 async function send(
   backup: Backup,
   rate: number,
+  headers: OutgoingHttpHeaders,
   { state, nowMs }: Service,
   raw: ServerResponse,
 ): Promise<void> {
   const sinceMs = nowMs();
   let sent = 0;
   try {
+    raw.writeHead(200, headers);
     for await (const piece of backup.pieces(rate)) {
       if (state.phase === "stopping") throw new Error("the server stops");
       if (piece.length === 0) continue;
