@@ -1,8 +1,8 @@
 // npm run bench -- --scenario replicated | fail-over: a group of two servers and three log servers,
 // all on this machine.
 //
-// The load comes from the generator in C if it can be built. Figures of five processes on few cores
-// are lower bounds: on real machines, each has a disk and cores of its own.
+// The load comes from the generator in C. Figures of five processes on few cores are lower bounds: on
+// real machines, each has a disk and cores of its own.
 
 import { execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -25,6 +25,9 @@ const SHAPES = [
   [50, 64],
 ] as const;
 const MACHINE_LOST_MS = 15_000;
+/** The load right after a fail-over, and what it is compared with, in seconds. */
+const FIRST_SECONDS = 0.5;
+const WARM_UP_SECONDS = 5;
 
 interface Cleanup {
   after(done: () => void): void;
@@ -72,8 +75,17 @@ interface Line {
   errors: number;
 }
 
-function load(port: number, connections: number, pipeline: number, seconds: number): Promise<Line> {
-  const flags = { scenario: "put", port, connections, pipeline, seconds, warmup: 1, body: 64 };
+interface LoadOptions {
+  scenario: string;
+  connections: number;
+  pipeline: number;
+  seconds: number;
+  /** Seconds before the measured ones. */
+  warmup: number;
+}
+
+function load(port: number, options: LoadOptions): Promise<Line> {
+  const flags = { ...options, port, body: 64 };
   const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, `${value}`]);
   const child = spawn(`${NATIVE}/build/beanload`, words, { stdio: ["ignore", "pipe", "inherit"] });
   let output = "";
@@ -99,8 +111,9 @@ async function replicated(t: Cleanup, seconds: number): Promise<void> {
     head: ["put", "in a group, /s", "p50 ms", "p99 ms", "alone -f 0, /s", "group : alone"],
   });
   for (const [connections, pipeline] of SHAPES) {
-    const ours = await load(primary.port, connections, pipeline, seconds);
-    const single = await load(alone.port, connections, pipeline, seconds);
+    const options = { scenario: "put", connections, pipeline, seconds, warmup: 1 };
+    const ours = await load(primary.port, options);
+    const single = await load(alone.port, options);
     const ms = (us: number): string => (us / 1000).toFixed(2);
     const ratio = (ours.commandsPerSecond / single.commandsPerSecond).toFixed(2);
     table.push([
@@ -125,12 +138,25 @@ async function fill(client: WireClient, jobs: number): Promise<void> {
   }
 }
 
-/** kill -9 of the primary, until a put is acknowledged again. */
+/** Commands/s of the first half second of load, and of the same when the server is warm. */
+async function firstAndWarm(port: number): Promise<[first: number, warm: number]> {
+  const options = { scenario: "put-reserve-delete", connections: 50, pipeline: 1, seconds: FIRST_SECONDS };
+  const first = await load(port, { ...options, warmup: 0 });
+  const warm = await load(port, { ...options, warmup: WARM_UP_SECONDS });
+  return [first.commandsPerSecond, warm.commandsPerSecond];
+}
+
+/**
+ * kill -9 of the primary, until a put is acknowledged again, and the speed of the new primary right
+ * after that.
+ */
 async function failOver(t: Cleanup, rounds: number, jobs: number): Promise<void> {
+  execFileSync("make", ["-s", "-C", NATIVE]);
   const group = await ServerGroup.start(t, ["-f", "50"]);
   await fill(await group.serving(), jobs);
   const times: number[] = [];
   const phases: number[][] = [];
+  const speeds: [first: number, warm: number][] = [];
   for (let round = 0; round < rounds; round++) {
     await group.caughtUp();
     const primary = await group.primary();
@@ -143,6 +169,7 @@ async function failOver(t: Cleanup, rounds: number, jobs: number): Promise<void>
     times.push(performance.now() - at);
     const took = failOverPhases(standby.output.slice(saidBytes), killedAtMs, Date.now());
     if (took !== undefined) phases.push(took);
+    speeds.push(await firstAndWarm(standby.port));
   }
   const at = (share: number): string => `${quantile(times, share)} ms`;
   console.log(
@@ -154,6 +181,13 @@ async function failOver(t: Cleanup, rounds: number, jobs: number): Promise<void>
     table.push([name, quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)]);
   }
   console.log(table.toString());
+  const ratios = speeds.map(([first, warm]) => first / warm).toSorted((a, b) => a - b);
+  console.log(
+    `put+reserve+delete 50 x 1 in the first ${FIRST_SECONDS} s: p50 ${quantile(
+      speeds.map(([first]) => first),
+      0.5,
+    )}/s, ${ratios[ratios.length >> 1]!.toFixed(2)} of the same after ${WARM_UP_SECONDS} s`,
+  );
   await group.caughtUp();
   await machineLost(group);
 }
