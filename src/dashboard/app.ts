@@ -297,6 +297,8 @@ class App {
   }
 
   #go(change: Readonly<Record<string, string>>): void {
+    // The user has left: the address changes before the event that says so.
+    if (location.hash !== this.#hash) return;
     const query = new URLSearchParams(this.#place.query);
     for (const [key, value] of Object.entries({ ...this.#typed?.(), ...change })) {
       if (value === "") query.delete(key);

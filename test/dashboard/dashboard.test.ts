@@ -78,15 +78,25 @@ describe("dashboard", { skip }, () => {
     await client.ask("use typed");
     await client.put("hello");
     const page = await open("#/tubes?match=typed");
-    await page.getByRole("link", { name: "typed" }).click();
-    await page.getByPlaceholder("text in the body").pressSequentially("ell");
-    await page.goBack();
-    await page.getByPlaceholder("filter, as mail-*").waitFor();
-    assert.equal(await page.getByPlaceholder("filter, as mail-*").inputValue(), "typed");
-    await page.getByRole("link", { name: "typed" }).click();
-    await page.getByText("hello").waitFor();
-    assert.equal(await page.getByPlaceholder("text in the body").inputValue(), "");
-    assert.doesNotMatch(page.url(), /text=/);
+    const typed = page.getByPlaceholder("text in the body");
+    // A busy browser changes the address some time before the dashboard learns of it. A click there
+    // makes it use at once what was typed.
+    for (const isBusy of [false, true]) {
+      await page.getByRole("link", { name: "typed" }).click();
+      await typed.pressSequentially("ell");
+      await page.evaluate(`
+        document.activeElement.dispatchEvent(new InputEvent("input", { bubbles: true }));
+        if (${isBusy}) addEventListener("popstate", () => document.body.click(), { once: true });
+        history.back();
+      `);
+      await page.getByPlaceholder("filter, as mail-*").waitFor();
+      assert.equal(await page.getByPlaceholder("filter, as mail-*").inputValue(), "typed");
+      await page.getByRole("link", { name: "typed" }).click();
+      await page.getByText("hello").waitFor();
+      assert.equal(await typed.inputValue(), "");
+      assert.doesNotMatch(page.url(), /text=/);
+      await page.goBack();
+    }
     client.close();
     await page.close();
   });

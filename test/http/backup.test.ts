@@ -233,14 +233,16 @@ describe("a backup of a running server", () => {
   it("that breaks off when the server is killed leaves no file, and no segment", async (t) => {
     const folder = temporary(t);
     const server = await started(t, folder);
-    await fill(server, 60);
+    await fill(server, 200);
     const copies = temporary(t);
     const file = join(copies, "b.tar");
+    writeFileSync(`${file}.part`, "");
+    const exists = await runTool(["backup", server.url, file]);
+    assert.match(exists.stderr, /b\.tar\.part exists/);
+    rmSync(`${file}.part`);
     const copying = runTool(["backup", server.url, file, "--rate", "1"]);
     await eventually("it is being written", () => existsSync(`${file}.part`));
     await eventually("it is under way", async () => (await logOf(server)).backup.underWay);
-    const exists = await runTool(["backup", server.url, file]);
-    assert.match(exists.stderr, /b\.tar\.part exists/);
     await server.process.kill();
     const { code, stderr } = await copying;
     assert.equal(code, 3, stderr);
