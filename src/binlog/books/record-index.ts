@@ -2,6 +2,7 @@
 // pieces) and of tube settings. It uses no object per job.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import { type PieceLocation, RecordBooks } from "../format/record-kinds.ts";
 import { HEADER_BYTES } from "../format/segment-format.ts";
 import { BatchIndex } from "./batch-index.ts";
@@ -71,7 +72,7 @@ export class RecordIndex extends RecordBooks {
   /** Number of remembered unique keys of jobs that no longer exist. */
   remembered = 0;
   schedules = 0;
-  /** The highest id in a full record or in the log's own records. */
+  /** The highest id in a full record, of a batch, or in the log's own records. */
   maxId = 0;
 
   constructor(segments: SegmentTable) {
@@ -188,6 +189,13 @@ export class RecordIndex extends RecordBooks {
     assert(segment > 0 && framedBytes > 0, "a SETTING lies in a segment");
     this.settings.set(pattern, { text, segment, offset, framedBytes });
     this.#segments.addLive(segment, framedBytes);
+  }
+
+  /** Books the state of a batch. Its number is an id, which no start may give again. */
+  setBatch(facts: BatchFacts, segment: number, offset: number, framedBytes: number): void {
+    assert(facts.number > 0, "a batch has a number");
+    if (facts.number > this.maxId) this.maxId = facts.number;
+    this.batches.set(facts, segment, offset, framedBytes);
   }
 
   override settingIsAt(pattern: string, segment: number, offset: number): boolean {

@@ -226,7 +226,7 @@ export class LogWriter {
       return;
     }
     if (isBatch(kind)) {
-      this.#index.batches.set(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
+      this.#index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
       return;
     }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);

@@ -89,7 +89,7 @@ function bookSegment(index: RecordIndex, scan: SegmentScan): void {
   for (const { pattern, text, offset, framedBytes } of scan.settings)
     index.setSetting(pattern, text, scan.number, offset, framedBytes);
   for (const { facts, tally, offset, framedBytes } of scan.flows) {
-    if (facts !== undefined) index.batches.set(facts, scan.number, offset, framedBytes);
+    if (facts !== undefined) index.setBatch(facts, scan.number, offset, framedBytes);
     else index.batches.setTally(tally!, scan.number, offset, framedBytes);
   }
 }
