@@ -31,6 +31,8 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   shard: ["test/unit/acceptor/**/*.test.ts"],
   acceptor: ["test/unit/http/link/**/*.test.ts"],
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
+  // Most of its tests start a server, which a mutant doesn't reach.
+  http: ["test/simulation/http-simulation.test.ts"],
 };
 
 export const ROOMS: readonly string[] = Object.keys(NEIGHBOURS);
