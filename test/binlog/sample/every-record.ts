@@ -272,6 +272,8 @@ function writeBatches(writer: RecordWriter): void {
       const id = 300 + 10 * at + member;
       writer.put(id, RecordState.ready, plain(id));
       writer.tally(id, number, member % SHARDS, 10 * at + member, 20 + 10 * at + member);
+      // Its key is all that is left of it.
+      if (member > 1) writer.put(id, RecordState.remembered, { ...full(id), body: "" });
     }
     writer.batch({ ...facts(number, state, BatchOutcome.None), keepMs: 9000 + number });
   }
