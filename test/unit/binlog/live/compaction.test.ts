@@ -49,3 +49,13 @@ it("a copied tally keeps its counts, and the key that its job has left behind", 
   const [batch] = (await openBinlog(virtualOptions(disk))).batches;
   assert.deepEqual(batch?.tallies, [{ number: 1, shard: 0, done: 1, failed: 0 }]);
 });
+
+it("nothing of the only body in pieces is live once its key alone is remembered", async () => {
+  const liveBytes = async (pieceBytes: number): Promise<number> => {
+    const { opened, writer } = await openSample(new VirtualDisk());
+    writer.put(1, "x".repeat(100), "default", pieceBytes);
+    writer.remember(1, "welcome:1");
+    return opened.storage.table.liveBytes;
+  };
+  assert.equal(await liveBytes(40), await liveBytes(0));
+});
