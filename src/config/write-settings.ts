@@ -1,7 +1,7 @@
 // Writes settings as a file: the current values, or an example of all settings.
 
 import { stringify } from "smol-toml";
-import { longFlagOf, type Setting, variableOf } from "./setting.ts";
+import { type FileTable, longFlagOf, type Setting, variableOf } from "./setting.ts";
 
 /**
  * Returns the current settings as a file. `sources` maps each key to the origin of its value; a
@@ -16,10 +16,10 @@ export function printSettings<O>(
     const from = sources.get(row.key) ?? "default";
     const value = row.show(options);
     if (row.kind === "tables") {
-      const tables = value as readonly Readonly<Record<string, unknown>>[];
+      const tables = value as readonly FileTable[];
       return tables.length === 0
         ? ""
-        : `# from ${from}\n${tables.map((table) => `[[${row.key}]]\n${stringify(table)}`).join("\n")}`;
+        : `# from ${from}\n${tables.map((table) => `[[${row.key}]]\n${entriesText(table)}`).join("\n")}`;
     }
     if (value === undefined) return `# ${name} is not set\n`;
     return `${assignment(name, value)}  # ${from}\n`;
@@ -64,15 +64,23 @@ function exampleValue<O>(row: Setting<O>): unknown {
   return row.kind === "number" || row.kind === "counter" ? 0 : "";
 }
 
+/** Tables within are inline: a heading of their own would have to name the tables around them. */
+const entriesText = (table: FileTable): string =>
+  Object.entries(table)
+    .map(([name, value]) => `${assignment(name, value)}\n`)
+    .join("");
+
 function assignment(name: string, value: unknown): string {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    const entries = Object.entries(value).map(([key, each]) => assignment(JSON.stringify(key), each));
+    const entries = Object.entries(value).map(([key, each]) => assignment(keyText(key), each));
     return `${name} = { ${entries.join(", ")} }`;
   }
   return stringify({ value })
     .trim()
     .replace(/^value/, name);
 }
+
+const keyText = (key: string): string => (/^[\w-]+$/.test(key) ? key : JSON.stringify(key));
 
 /**
  * Writes rows without a section first, then each section under its heading (deeper keys as
