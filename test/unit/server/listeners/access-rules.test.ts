@@ -1,8 +1,10 @@
-// Tests of the warnings about certificates that expire soon.
+// Tests of the rules of listeners, and of the warnings about certificates that expire soon.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { expiryWarnings } from "../../../../src/server/listeners/access-rules.ts";
+import { expiryWarnings, readAccessRules } from "../../../../src/server/listeners/access-rules.ts";
+import type { ListenerOptions } from "../../../../src/server/options/listener-settings.ts";
+import { defaultSettings } from "../../../../src/server/options/settings.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 10, 22);
@@ -13,4 +15,44 @@ test("a warning about a certificate starts 14 days before its end", () => {
   assert.match(warningsOf(NOW + 14 * DAY_MS).join(), /^the certificate of a:1 expires on .* 06 Dec 2026/);
   assert.match(warningsOf(NOW + 1).join(), /expires on/);
   assert.match(warningsOf(NOW - 1).join(), /expired on/);
+});
+
+const listener = (more: Partial<ListenerOptions>): ListenerOptions => ({
+  ...{
+    address: "a:1",
+    cert: undefined,
+    key: undefined,
+    clientCa: undefined,
+    minVersion: "1.2",
+    auth: "none",
+  },
+  ...{ allow: undefined, mode: undefined, group: undefined },
+  ...more,
+});
+
+test("a listener has a policy if it requires anything, in the order of the listeners", () => {
+  const listeners = [
+    listener({}),
+    listener({ address: "a:2", allow: ["10.0.0.0/8"] }),
+    listener({ address: "unix:/l", mode: 0o600, group: "g" }),
+    // None at all may connect.
+    listener({ address: "a:3", allow: [] }),
+  ];
+  const settings = { ...defaultSettings(), listeners };
+  const ofListeners = [
+    undefined,
+    { name: "a:2", auth: "none", allow: ["10.0.0.0/8"], tls: undefined },
+    undefined,
+    { name: "a:3", auth: "none", allow: [], tls: undefined },
+  ];
+  assert.deepEqual(readAccessRules(settings, false).policies, ofListeners);
+  assert.deepEqual(readAccessRules(settings, true).policies, [undefined, ...ofListeners]);
+});
+
+test("a listener that asks who its clients are needs a file of tokens", () => {
+  for (const auth of ["token", "certificate"] as const)
+    assert.throws(
+      () => readAccessRules({ ...defaultSettings(), listeners: [listener({ auth })] }, true),
+      /a:1: auth = "\w+" needs a token-file/,
+    );
 });
