@@ -12,7 +12,11 @@ export const STAGES = ["room", "transcripts", "neighbours", "seeds"] as const;
 export type Stage = (typeof STAGES)[number];
 
 /** Tests of a room besides its unit tests. */
-const OWN: Readonly<Record<string, readonly string[]>> = { binlog: ["test/binlog/**/*.test.ts"] };
+const OWN: Readonly<Record<string, readonly string[]>> = {
+  binlog: ["test/binlog/**/*.test.ts"],
+  // Of the client's tests those in which a script answers, not a server.
+  client: ["test/client/client-{commands,faults,start}.test.ts"],
+};
 
 /** Those of them that take seconds: a mutant meets them last. */
 const DEAR = ["damage", "holes", "making-room", "simulation", "tools"].map(
@@ -30,6 +34,14 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   binlog: [...DEAR, GROUPS],
   shard: ["test/unit/acceptor/**/*.test.ts"],
   acceptor: ["test/unit/http/link/**/*.test.ts"],
+  message: [
+    "test/binlog/round-trip.test.ts",
+    ...["acceptor", "replica", "shard"].map((room) => `test/unit/${room}/**/*.test.ts`),
+  ],
+  config: ["test/unit/server/options/**/*.test.ts"],
+  server: ["test/unit/config/**/*.test.ts"],
+  client: ["test/unit/cli/**/*.test.ts"],
+  replica: ["test/replica/contract.test.ts", GROUPS],
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
   // Most of its tests start a server, which a mutant doesn't reach.
   http: ["test/simulation/http-simulation.test.ts"],
