@@ -14,6 +14,7 @@ export type Stage = (typeof STAGES)[number];
 /** Tests of a room besides its unit tests. */
 const OWN: Readonly<Record<string, readonly string[]>> = {
   binlog: ["test/binlog/**/*.test.ts"],
+  message: ["test/binlog/round-trip.test.ts"],
   // Of the client's tests those in which a script answers, not a server.
   client: ["test/client/client-{commands,faults,start}.test.ts"],
 };
@@ -34,10 +35,7 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   binlog: [...DEAR, GROUPS],
   shard: ["test/unit/acceptor/**/*.test.ts"],
   acceptor: ["test/unit/http/link/**/*.test.ts"],
-  message: [
-    "test/binlog/round-trip.test.ts",
-    ...["acceptor", "replica", "shard"].map((room) => `test/unit/${room}/**/*.test.ts`),
-  ],
+  message: ["acceptor", "replica", "shard"].map((room) => `test/unit/${room}/**/*.test.ts`),
   config: ["test/unit/server/options/**/*.test.ts"],
   server: ["test/unit/config/**/*.test.ts"],
   client: ["test/unit/cli/**/*.test.ts"],
