@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { longFlagOf, variableOf } from "../../../../src/config/setting.ts";
-import { printSettings } from "../../../../src/config/write-settings.ts";
+import { exampleSettings, printSettings } from "../../../../src/config/write-settings.ts";
 import { type Environment, type Options, parseOptions } from "../../../../src/server/options/options.ts";
 import { defaultSettings, SETTINGS, type Settings } from "../../../../src/server/options/settings.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
@@ -83,6 +83,17 @@ describe("each setting", () => {
       }
     });
   }
+
+  it("has its flag and variable in the example, and whether SIGHUP is enough", () => {
+    const lines = exampleSettings(SETTINGS, defaultSettings()).split("\n");
+    for (const row of SETTINGS) {
+      const ways = ["flags" in row ? longFlagOf(row) : undefined, variableOf(row.key)];
+      const shown = ways.filter((way) => way !== undefined).join(", ");
+      const reloads = row.reloads === true ? "; SIGHUP is enough after a change" : "";
+      const line = `# ${row.text}${row.kind === "tables" ? "" : ` [${shown}]`}${reloads}`;
+      assert.ok(lines.includes(line), line);
+    }
+  });
 
   it("that is a switch can be turned off again by its variable", () => {
     const switches = SETTINGS.filter(({ kind }) => kind === "switch").map(({ key }) => key);
