@@ -1,8 +1,8 @@
 // npm run bench -- --scenario replicated | fail-over: a group of two servers and three log servers,
 // all on this machine.
 //
-// The load comes from the generator in C. Figures of five processes on few cores are lower bounds: on
-// real machines, each has a disk and cores of its own.
+// The load comes from the generator in C. Figures of five processes on few cores are lower bounds:
+// on real machines, each has a disk and cores of its own.
 
 import { execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
