@@ -84,14 +84,15 @@ async function stateOfOurs(options: OpenOptions, print: string): Promise<LogStat
   const problem = verdict.problems[0];
   if (problem !== undefined) throw problem.error;
   if (note?.takeover === "end" && note.files === print) return note.folder;
-  const { jobs, remembered, schedules } = books.index;
-  // One of beanstalkd's jobs may have the id of a job whose key is remembered.
-  if (jobs + remembered + schedules === 0) return repairLog(disk, verdict, books);
+  const { jobs, remembered, schedules, batches } = books.index;
+  // One of beanstalkd's jobs may have the id of a job whose key is remembered, or a batch's number.
+  if (jobs + remembered + schedules + batches.count === 0) return repairLog(disk, verdict, books);
   const keys = remembered === 0 ? "" : ` and ${remembered} remembered unique keys`;
   const timed = schedules === 0 ? "" : ` and ${schedules} schedules`;
+  const grouped = batches.count === 0 ? "" : ` and ${batches.count} batches`;
   throw new BinlogError(
     "BINLOG_TWO_LOGS",
-    `${disk.path} holds a log of runnerbean with ${jobs} jobs${keys}${timed} and files of beanstalkd (binlog.N)`,
+    `${disk.path} holds a log of runnerbean with ${jobs} jobs${keys}${timed}${grouped} and files of beanstalkd (binlog.N)`,
     "Move one of the two into another directory: the server can't tell which one is newer.",
   );
 }

@@ -34,6 +34,11 @@ export class BatchIndex {
     this.#segments = segments;
   }
 
+  /** Number of batches that aren't forgotten. */
+  get count(): number {
+    return this.#entries.size;
+  }
+
   /** Books the state of a batch. */
   set(facts: BatchFacts, segment: number, offset: number, framedBytes: number): void {
     assert(segment > 0 && framedBytes > 0, "the record of a batch lies in a segment");

@@ -5,12 +5,15 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { pack } from "msgpackr/pack";
+import { Memory } from "../../../src/base/memory.ts";
 import { readBeanstalkdLog } from "../../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { takeoverNoteOf } from "../../../src/binlog/beanstalkd/takeover.ts";
 import { DirectoryLock } from "../../../src/binlog/disk/directory-lock.ts";
 import { RealBackgroundSync } from "../../../src/binlog/disk/real-background-sync.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { encodeBatch } from "../../../src/message/flow-record.ts";
 import { RecordState } from "../../../src/message/record.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { canRun, NEEDS } from "../../support/machine/need.ts";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -304,6 +307,24 @@ test("a takeover refuses remembered keys in our log beside jobs in beanstalkd's,
   await assert.rejects(openBinlog(realOptions(path)), {
     code: "BINLOG_TWO_LOGS",
     message: /with 0 jobs and 1 remembered unique keys and files/,
+  });
+});
+
+test("a takeover refuses a batch in our log beside jobs in beanstalkd's: its number is an id", async (t) => {
+  const path = temporaryFolder(t);
+  const { storage } = await openBinlog(realOptions(path));
+  const memory = Memory.ofSize(1000);
+  const batch: BatchFacts = {
+    ...{ number: 1, name: "nightly", state: BatchState.Open, outcome: BatchOutcome.None, keepMs: 1 },
+    ...{ openedAtMs: 2, completeAtMs: 0, allDone: 0, allFailed: 0 },
+  };
+  storage.append(0, 1, memory.bytes, 0, encodeBatch(memory, 0, batch, 0));
+  storage.flush(0);
+  storage.close(0);
+  writeFileSync(join(path, "binlog.1"), beanstalkdFile(["one"]));
+  await assert.rejects(openBinlog(realOptions(path)), {
+    code: "BINLOG_TWO_LOGS",
+    message: /with 0 jobs and 1 batches and files/,
   });
 });
 
