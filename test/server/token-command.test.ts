@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type SpawnSyncReturns, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { appendFileSync, chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Authenticator } from "../../src/access/authenticator.ts";
@@ -62,6 +62,9 @@ describe("runnerbean token", () => {
     assert.equal(token(path, ["remove", "mailer"]).status, 0);
     assert.equal(authenticatorOf(path).byToken(secret, Date.now()), undefined);
     assert.equal(token(path, ["remove", "mailer"]).status, 1);
+    appendFileSync(path, "# who may do what\n\n");
+    for (const name of ["#", ""]) assert.equal(token(path, ["remove", name]).status, 1, name);
+    assert.match(readFileSync(path, "utf8"), /# who may do what\n\n$/);
   });
 
   it("keeps changes by others while a person types a password", async (t) => {

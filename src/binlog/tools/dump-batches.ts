@@ -60,7 +60,7 @@ export class BatchLines {
 }
 
 /** Returns a message about a wrong number in an object. Times may have fractions. */
-function wrongIn(value: unknown, most: Readonly<Record<string, number>>): string | undefined {
+export function wrongIn(value: unknown, most: Readonly<Record<string, number>>): string | undefined {
   const numbers = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   const isGood = (key: string): boolean => {
     const number = numbers[key];

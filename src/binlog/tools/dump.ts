@@ -5,13 +5,7 @@ import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import type { LoggedBatch } from "../../message/flow-record.ts";
-import {
-  emptyRecordFields,
-  encodePutHead,
-  putRecordBytes,
-  type RecordFields,
-  RecordState,
-} from "../../message/record.ts";
+import { encodePutHead, putRecordBytes, type RecordFields, RecordState } from "../../message/record.ts";
 import { readSchedule, TICK_MS_MAX } from "../../message/schedule-record.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
@@ -20,12 +14,14 @@ import {
   attributesAreWhole,
   LONG_ATTRIBUTE_UNIT,
 } from "../../protocol/job-attribute.ts";
+import { JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
+import { isTubeName } from "../../protocol/tube-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import type { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
-import { BatchLines, batchLine } from "./dump-batches.ts";
+import { BatchLines, batchLine, wrongIn } from "./dump-batches.ts";
 
 /**
  * Version 1 has no attributes and no settings, so that older servers can restore it; version 2 has
@@ -243,17 +239,34 @@ function checkedSetting({ setting, text }: Record<string, unknown>, number: numb
   return { setting, text };
 }
 
+const UINT32_MAX = 2 ** 32 - 1;
+
+/** The maximum of each number of a job, besides its id. */
+const JOB_NUMBERS: Readonly<Record<Exclude<keyof RecordFields, "id" | "state"> | "bodyBytes", number>> = {
+  pri: UINT32_MAX,
+  delaySeconds: UINT32_MAX,
+  ttrSeconds: UINT32_MAX,
+  createdAtMs: Number.MAX_VALUE,
+  deadlineAtMs: Number.MAX_VALUE,
+  reserves: UINT32_MAX,
+  timeouts: UINT32_MAX,
+  releases: UINT32_MAX,
+  buries: UINT32_MAX,
+  kicks: UINT32_MAX,
+  burySequence: Number.MAX_VALUE,
+  bodyBytes: JOB_BYTES_MAX_LIMIT,
+};
+
 function checkJob(job: JobLine, number: number): void {
-  const numbers = Object.keys(emptyRecordFields()).filter((key) => key !== "state") as (keyof JobLine)[];
-  for (const key of [...numbers, "bodyBytes" as const]) {
-    if (typeof job[key] !== "number" || !(job[key] >= 0)) throw badLine(number, `${key} is not a number`);
-  }
+  const wrong = wrongIn(job, JOB_NUMBERS);
+  if (wrong !== undefined) throw badLine(number, wrong);
   if (!Number.isSafeInteger(job.id) || job.id === 0 || job.id >= FOREIGN_ID_LIMIT)
     throw badLine(number, "id is not a job id");
   if (typeof job.body !== "string" || typeof job.tube !== "string")
     throw badLine(number, "tube or body is missing");
-  if (job.tube.length === 0 || job.tube.length > 200)
-    throw badLine(number, "the tube name is too long or empty");
+  const tube = Buffer.from(job.tube, "latin1");
+  if (!isTubeName(tube, 0, tube.length) || tube.toString("latin1") !== job.tube)
+    throw badLine(number, "tube is not a tube name");
   if (!STATES.some(([name]) => name === job.state))
     throw badLine(number, `the state ${job.state} is unknown`);
   const attributes = attributesOf(job);

@@ -145,7 +145,9 @@ function list(path: string, json: boolean): void {
 
 function remove(name: string, path: string): void {
   const lines = readTokenText(path).split("\n");
-  const rest = lines.filter((line) => line.trim().split(/\s+/)[0] !== name);
+  // What begins otherwise is a comment or empty.
+  const canBeToken = name !== "" && !name.startsWith("#");
+  const rest = lines.filter((line) => !canBeToken || line.trim().split(/\s+/)[0] !== name);
   if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);
   writeTokenText(path, rest.join("\n"));
   console.error(`removed ${name} from ${path}; kill -HUP makes a running server forget it`);
