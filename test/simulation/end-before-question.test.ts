@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
 
@@ -57,3 +58,26 @@ test("stats-job of a job that has moved to another shard, behind the end of its 
     assert.match(other.takeReceived().toString("latin1"), /^state: ready$/m, `seed ${seed}`);
   }
 });
+
+/** A job with an id higher by this has the same place in the directory of jobs. */
+const IDS_APART = JobDirectory.BYTES / 4;
+/** The search takes many messages, so in few orders of threads is the end still unread after it. */
+const SEARCH_SEEDS = 150;
+
+for (const question of ["stats-job 1", "inspect-job 1"])
+  test(`${question} of a job that has to be looked for, behind the end of its holder`, () => {
+    for (let seed = 1; seed <= SEARCH_SEEDS; seed++) {
+      const server = new InProcessServer({ shards: 2, acceptors: 2, random: new SeededRandom(seed) });
+      const holder = server.connect(0);
+      holder.write(Buffer.from("put 0 0 60 1\r\nx\r\nreserve\r\n"));
+      server.settle();
+      assert.match(holder.takeReceived().toString("latin1"), /RESERVED 1 1\r\nx\r\n$/);
+      // As after a million more puts: the directory knows a later job in place of this one.
+      new JobDirectory(server.topology.directory).set(1 + IDS_APART, 0);
+      const other = server.connect(1);
+      holder.close();
+      other.write(Buffer.from(`${question}\r\n`));
+      server.settle();
+      assert.match(other.takeReceived().toString("latin1"), /^state: ready$/m, `seed ${seed}`);
+    }
+  });
