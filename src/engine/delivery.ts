@@ -133,8 +133,9 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. A return without a cause is not a failure: the client never got the job, or the
-   * server stops. It needs no record, because the log treats reserved jobs as ready.
+   * and is offered. A return without a cause is neither a failure nor an attempt: the client never
+   * got the job, or the server stops. It needs no record, because the log treats reserved jobs as
+   * ready.
    */
   protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
     const tube = this.tubeOf(slot);
@@ -142,6 +143,7 @@ export class Delivery extends ShardState {
     this.leaveHolder(slot, session, nowMs);
     if (cause !== undefined) this.policies.failures.add(slot, cause, session.index, nowMs);
     if (this.policies.applyTo(slot, tube)) {
+      if (cause === undefined) this.policies.excused(slot, tube);
       this.endReservation(slot, tube, 0, nowMs);
       return;
     }

@@ -59,6 +59,8 @@ export class ModelCommands {
     const held = this.#model.connections.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
       if (!isStop) this.#model.deaths.fail(job, "disconnected", nowMs);
+      // An end of the server is no attempt.
+      else if (job.tube.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
       this.#model.deaths.endReservation(job, 0, !isStop, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }

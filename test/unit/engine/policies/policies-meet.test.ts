@@ -137,6 +137,23 @@ describe("a job that dies", () => {
     assert.equal(bench.tube("v"), "none");
   });
 
+  it("did not lose an attempt when the server stopped, or its client never got it", () => {
+    const bench = new Bench();
+    bench.set("t", { maxAttempts: 1 });
+    bench.put(1);
+    bench.hold(1);
+    bench.does((engine, nowMs) => engine.giveBackOne(engine.session(0), 1, nowMs));
+    assert.match(bench.job(1), /^t ready .* excused 1/);
+    bench.hold(1);
+    bench.session(0).endsWithServer = true;
+    bench.does((engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs));
+    assert.match(bench.job(1), /^t ready .* excused 2/);
+    bench.session(0).endsWithServer = false;
+    bench.hold(1);
+    bench.does((engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs));
+    assert.match(bench.job(1), /^t buried/, "a lost connection is an attempt");
+  });
+
   it("has all its attempts again in the tube that it is moved to", () => {
     const bench = new Bench();
     bench.set("t", { maxAttempts: 2 });
