@@ -57,13 +57,15 @@ interface Shape {
  */
 function crowdedIn(shape: Shape, value: unknown, at: string): { at: string; such: string } | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  const { properties = {}, items = {}, additionalProperties } = shape;
+  const { properties = {}, items, additionalProperties } = shape;
   const isList = Array.isArray(value);
   const such = additionalProperties === false && !isList ? crowdOf(properties, value) : undefined;
   if (such !== undefined) return { at, such };
+  // No deeper than the schema, however deep the request is.
+  if (isList && items === undefined) return undefined;
   for (const key of isList ? value.keys() : Object.keys(properties)) {
     const inner = (value as Readonly<Record<string, unknown>>)[key];
-    const found = crowdedIn(isList ? items : properties[key]!, inner, `${at}/${key}`);
+    const found = crowdedIn(isList ? items! : properties[key]!, inner, `${at}/${key}`);
     if (found !== undefined) return found;
   }
   return undefined;

@@ -56,3 +56,8 @@ it("Many unknown fields are told in one short error, wherever they are", () => {
   const long = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`${i}${"x".repeat(1000)}`, i]));
   assert.equal(faultOf(long), "The request has many unknown fields.");
 });
+
+it("an error is made of a request of any depth", () => {
+  const deep: unknown = JSON.parse("[".repeat(100_000) + "]".repeat(100_000));
+  for (const value of [deep, { id: 1, batch: deep }, { jobs: deep }]) assert.ok("error" in check(value));
+});
