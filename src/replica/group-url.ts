@@ -25,7 +25,7 @@ export function parseGroupUrl(text: string): GroupUrl {
   const options = new URLSearchParams(query);
   for (const key of options.keys())
     if (key !== "creds") throw new Error(`unknown parameter in ${text}: ${key} (only creds=FILE is allowed)`);
-  const [, user = "", password = ""] = /^([^:]*):?(.*)$/.exec(login)!.map(decodeURIComponent);
+  const [, user = "", password = ""] = /^([^:]*):?(.*)$/s.exec(login)!.map(decodeURIComponent);
   return {
     servers,
     group: group!,

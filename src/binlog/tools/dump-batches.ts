@@ -2,6 +2,7 @@
 
 import type { LoggedBatch, Tally } from "../../message/flow-record.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
+import { U32_MAX } from "../../protocol/limits.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 
@@ -21,14 +22,14 @@ const FACTS: Readonly<Record<Exclude<keyof BatchFacts, "name">, number>> = {
   keepMs: Number.MAX_VALUE,
   openedAtMs: Number.MAX_VALUE,
   completeAtMs: Number.MAX_VALUE,
-  allDone: 2 ** 32 - 1,
-  allFailed: 2 ** 32 - 1,
+  allDone: U32_MAX,
+  allFailed: U32_MAX,
 };
 const TALLY: Readonly<Record<keyof Tally, number>> = {
   number: FACTS.number,
   shard: 2 ** 16 - 1,
-  done: 2 ** 32 - 1,
-  failed: 2 ** 32 - 1,
+  done: U32_MAX,
+  failed: U32_MAX,
 };
 
 /** Checks the batches of one dump, which must differ. */

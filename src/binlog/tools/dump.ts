@@ -14,7 +14,7 @@ import {
   attributesAreWhole,
   LONG_ATTRIBUTE_UNIT,
 } from "../../protocol/job-attribute.ts";
-import { JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
+import { JOB_BYTES_MAX_LIMIT, U32_MAX } from "../../protocol/limits.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
@@ -239,20 +239,18 @@ function checkedSetting({ setting, text }: Record<string, unknown>, number: numb
   return { setting, text };
 }
 
-const UINT32_MAX = 2 ** 32 - 1;
-
 /** The maximum of each number of a job, besides its id. */
 const JOB_NUMBERS: Readonly<Record<Exclude<keyof RecordFields, "id" | "state"> | "bodyBytes", number>> = {
-  pri: UINT32_MAX,
-  delaySeconds: UINT32_MAX,
-  ttrSeconds: UINT32_MAX,
+  pri: U32_MAX,
+  delaySeconds: U32_MAX,
+  ttrSeconds: U32_MAX,
   createdAtMs: Number.MAX_VALUE,
   deadlineAtMs: Number.MAX_VALUE,
-  reserves: UINT32_MAX,
-  timeouts: UINT32_MAX,
-  releases: UINT32_MAX,
-  buries: UINT32_MAX,
-  kicks: UINT32_MAX,
+  reserves: U32_MAX,
+  timeouts: U32_MAX,
+  releases: U32_MAX,
+  buries: U32_MAX,
+  kicks: U32_MAX,
   burySequence: Number.MAX_VALUE,
   bodyBytes: JOB_BYTES_MAX_LIMIT,
 };
@@ -266,7 +264,7 @@ function checkJob(job: JobLine, number: number): void {
     throw badLine(number, "tube or body is missing");
   const tube = Buffer.from(job.tube, "latin1");
   if (!isTubeName(tube, 0, tube.length) || tube.toString("latin1") !== job.tube)
-    throw badLine(number, "tube is not a tube name");
+    throw badLine(number, "the tube name is invalid");
   if (!STATES.some(([name]) => name === job.state))
     throw badLine(number, `the state ${job.state} is unknown`);
   const attributes = attributesOf(job);

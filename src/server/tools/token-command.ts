@@ -145,7 +145,7 @@ function list(path: string, json: boolean): void {
 
 function remove(name: string, path: string): void {
   const lines = readTokenText(path).split("\n");
-  // What begins otherwise is a comment or empty.
+  // Empty lines and comments have no name.
   const canBeToken = name !== "" && !name.startsWith("#");
   const rest = lines.filter((line) => !canBeToken || line.trim().split(/\s+/)[0] !== name);
   if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);

@@ -41,5 +41,5 @@ it("a dump is refused if no client could name a tube in it", () => {
   for (const tube of ["a", "-".padStart(200, "x"), "A-z0+/;.$_()"])
     assert.doesNotThrow(() => readJob({ tube }), tube);
   for (const tube of ["", "-a", "a b", "a\u00e9", "\u0161", "x".repeat(201)])
-    assert.throws(() => readJob({ tube }), { message: /Line 2 .*: tube is not a tube name/ }, tube);
+    assert.throws(() => readJob({ tube }), { message: /Line 2 .*: the tube name is invalid/ }, tube);
 });

@@ -57,7 +57,7 @@ it("Many unknown fields are told in one short error, wherever they are", () => {
   assert.equal(faultOf(long), "The request has many unknown fields.");
 });
 
-it("an error is made of a request of any depth", () => {
+it("a request is refused, however deep it is", () => {
   const deep: unknown = JSON.parse("[".repeat(100_000) + "]".repeat(100_000));
   for (const value of [deep, { id: 1, batch: deep }, { jobs: deep }]) assert.ok("error" in check(value));
 });
