@@ -1,5 +1,4 @@
-// Counts the assertions of the rooms whose state must never be wrong, and checks how all of them
-// are written. `npm test -- tree/asserts` prints the counts.
+// Checks how the assertions of the rooms whose state must never be wrong are written.
 
 import assert from "node:assert/strict";
 import { globSync } from "node:fs";
@@ -11,31 +10,6 @@ import { SyntaxKind } from "typescript/unstable/ast";
 import { API } from "typescript/unstable/sync";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-
-/**
- * The least assertions per function of each room. Raise these numbers when a room has more; they
- * never go down.
- */
-const LEAST: Readonly<Record<string, number>> = {
-  engine: 0.5,
-  shard: 0.5,
-  binlog: 0.5,
-  replica: 0.5,
-  ring: 0.54,
-};
-
-/**
- * Functions with a body of statements. An arrow function that is one expression is part of another.
- */
-const FUNCTIONS: ReadonlySet<SyntaxKind> = new Set([
-  SyntaxKind.FunctionDeclaration,
-  SyntaxKind.FunctionExpression,
-  SyntaxKind.ArrowFunction,
-  SyntaxKind.MethodDeclaration,
-  SyntaxKind.Constructor,
-  SyntaxKind.GetAccessor,
-  SyntaxKind.SetAccessor,
-]);
 
 /** What a message or a condition must not have: it would cost time although the condition holds. */
 const COSTLY: ReadonlySet<SyntaxKind> = new Set([
@@ -49,14 +23,12 @@ const COSTLY: ReadonlySet<SyntaxKind> = new Set([
 
 /** A node as this file reads it; the classes of the package's nodes are many. */
 interface AnyNode extends Node {
-  readonly body?: AnyNode;
   readonly expression?: AnyNode;
   readonly arguments?: readonly AnyNode[];
   readonly thenStatement?: AnyNode;
 }
 
 interface Counted {
-  functions: number;
   asserts: number;
   /** As `src/a.ts:3: ...`. */
   readonly mistakes: string[];
@@ -65,7 +37,6 @@ interface Counted {
 function countIn(file: string, source: SourceFile, counted: Counted): void {
   const textOf = (node: AnyNode): string => source.text.slice(node.getStart(source), node.end);
   const visit = (node: AnyNode, isChecked: boolean): void => {
-    if (FUNCTIONS.has(node.kind) && node.body?.kind === SyntaxKind.Block) counted.functions++;
     if (node.kind === SyntaxKind.CallExpression && textOf(node.expression!) === "assert") {
       counted.asserts++;
       const mistake = mistakeOf(node.arguments!, isChecked);
@@ -91,7 +62,7 @@ function isCostly(node: AnyNode): boolean {
   return costly;
 }
 
-const nothing = (): Counted => ({ functions: 0, asserts: 0, mistakes: [] });
+const nothing = (): Counted => ({ asserts: 0, mistakes: [] });
 
 describe("the assertions", () => {
   const api = new API({ cwd: ROOT });
@@ -104,15 +75,6 @@ describe("the assertions", () => {
     for (const file of globSync(pattern, { cwd: ROOT }).sort())
       countIn(file, program.getSourceFile(join(ROOT, file))!, counted);
     return counted;
-  }
-
-  for (const [room, least] of Object.entries(LEAST)) {
-    it(`of src/${room} are at least ${least} per function`, (t) => {
-      const { asserts, functions } = countOf(`src/${room}/**/*.ts`);
-      const figure = `${asserts} in ${functions} functions: ${(asserts / functions).toFixed(3)}`;
-      t.diagnostic(figure);
-      assert.ok(asserts / functions >= least, `src/${room} has ${figure}`);
-    });
   }
 
   it("have literal messages, and cost no more than a comparison without CHECKED", () => {
