@@ -34,7 +34,7 @@ export function makeExecutable(bundle: string, file: string, architecture = HERE
         output,
         disableExperimentalSEAWarning: true,
         // docs/differences.md mentions the experimental parts of Node (node:ffi).
-        execArgv: ["--disable-warning=ExperimentalWarning"],
+        execArgv: ["--disable-warning=ExperimentalWarning", "--disable-sigusr1"],
         assets: assets(bundle, architecture),
       }),
     );

@@ -54,7 +54,10 @@ export class BackupFile {
       await this.#file.close();
       await rename(`${this.#name}${PART}`, this.#name);
       const folder = await open(dirname(this.#name), "r");
-      await folder.sync();
+      // Some file systems have no such operation, and keep names by themselves: fsync(2).
+      await folder.sync().catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== "EINVAL") throw error;
+      });
       await folder.close();
     } catch (error) {
       throw failed(`cannot write ${this.#name}: ${(error as Error).message}`);

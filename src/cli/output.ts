@@ -1,4 +1,7 @@
-// Output of results: for people on a terminal, for programs in a pipe, and as JSON.
+// Output of results: for people on a terminal, for programs in a pipe, and as JSON. Everything that
+// is printed goes through here, where control characters are escaped.
+
+import { printable, printableLines } from "../base/printable.ts";
 
 export type Cell = string | number | boolean | null | undefined;
 export type Row = Readonly<Record<string, Cell>>;
@@ -7,22 +10,11 @@ export interface OutputOptions {
   readonly json?: boolean;
 }
 
-/** Escapes control characters in names and bodies, so that the terminal does not interpret them. */
-export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (char) => {
-    return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
-}
-
 const textOf = (cell: Cell): string => (cell === null || cell === undefined ? "-" : printable(`${cell}`));
-
-/** Does the same for text of several lines. */
-export const printableLines = (text: string): string => text.split("\n").map(printable).join("\n");
 
 /** Returns a table of the rows, with these columns. */
 export function rowsText(rows: readonly Row[], columns: readonly string[], forPeople: boolean): string {
-  const lines = [columns, ...rows.map((row) => columns.map((column) => textOf(row[column])))];
+  const lines = [columns.map(printable), ...rows.map((row) => columns.map((column) => textOf(row[column])))];
   if (!forPeople) return lines.map((cells) => `${cells.join("\t")}\n`).join("");
   const widths = columns.map((_, index) => Math.max(...lines.map((cells) => cells[index]!.length)));
   const isNumber = columns.map((column) => rows.some((row) => typeof row[column] === "number"));
@@ -59,8 +51,9 @@ export function printDone(what: string, count: number, { json }: OutputOptions):
   print(json === true ? JSON.stringify({ [what]: count }) : `${what} ${count}`);
 }
 
+/** Prints a line, or several. */
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${printableLines(line)}\n`);
 }
 
 /** Prints messages other than results, on stderr. */

@@ -13,7 +13,7 @@ import {
 } from "../client/errors.ts";
 import { type Check, each, timeout } from "./argument.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
-import { printableLines, tell } from "./output.ts";
+import { tell } from "./output.ts";
 import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 
@@ -34,10 +34,7 @@ export function newCommand(
   without: readonly CommonOption[] = [],
 ): Command {
   const [name = "", ...rest] = nameAndArguments.split(" ");
-  const command = new Command(name)
-    .description(description)
-    // Messages repeat the arguments, and scripts may pass on text from elsewhere.
-    .configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
+  const command = new Command(name).description(description);
   for (const argument of rest) {
     const check = checks[argument.replace(/[^a-z]/g, "")];
     if (check === undefined) command.argument(argument);

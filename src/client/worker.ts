@@ -184,10 +184,10 @@ function messageOf(error: unknown): string {
   return error.message === "" ? error.name : error.message;
 }
 
-/** Returns an error as one line, without its stack. */
+/** Returns an error as one line, without its stack and without what a terminal would obey. */
 function lineOf(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return text.slice(0, LINE_LENGTH_MAX).replace(/\s+/g, " ");
+  return text.slice(0, LINE_LENGTH_MAX).replace(/[\s\p{Cc}\p{Cf}]+/gu, " ");
 }
 
 /**

@@ -6,6 +6,7 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
+import { printableLines } from "../base/printable.ts";
 import { sizeText } from "../config/quantity.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
 import { binlogBell, ControlWord, memoryWords, type Topology } from "../message/topology.ts";
@@ -27,6 +28,7 @@ import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
 import { memoryGiver } from "./lifecycle/idle-memory.ts";
 import { loadTimeZonesSoon } from "./lifecycle/load-time-zones.ts";
 import { MemoryWatch } from "./lifecycle/memory-watch.ts";
+import { onSigusr1 } from "./lifecycle/sigusr1.ts";
 import { switchUser } from "./lifecycle/switch-user.ts";
 import { notifySystemd } from "./lifecycle/systemd-notify.ts";
 import { furtherAddress, type Listen, listenAddress } from "./listeners/listen-address.ts";
@@ -62,7 +64,7 @@ export async function main(): Promise<void> {
   const options = read();
   if ("exitCode" in options) {
     process.stdout.write(options.stdout);
-    process.stderr.write(options.stderr);
+    process.stderr.write(printableLines(options.stderr));
     process.exitCode = options.exitCode;
     return;
   }
@@ -329,7 +331,7 @@ class Server {
   #onNews(news: AcceptorNews): void {
     if (news.news === "log") this.#log[news.level](news.message);
     else if (news.news === "verbose") {
-      for (const line of news.lines) this.#verbose?.write(`${line}\n`);
+      for (const line of news.lines) this.#verbose?.write(`${printableLines(line)}\n`);
       if (news.dropped > 0) this.#verbose?.write(`${droppedWords(news.dropped, "of -V")}\n`);
     } else if (news.news === "connections" || news.news === "closed" || news.news === "connection-ended")
       this.#http?.tell({ order: "answer", answer: news });
@@ -373,13 +375,15 @@ class Server {
   }
 
   #handleSignals(): void {
-    process.on("SIGUSR1", () => {
+    onSigusr1(() => {
       this.#control.set(ControlWord.Draining);
       this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
     });
-    // Without a file, there is nothing to reload, and SIGHUP ends the process as usual.
+    // Without a file, there is nothing to reload, and SIGHUP ends the process as usual, but not after
+    // nohup.
     const { config, tokenFile } = this.#options;
     if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reloading.reload("SIGHUP"));
+    else if (process.env["SIGHUP_IGNORED"] !== undefined) process.on("SIGHUP", () => {});
     for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void this.#stop(signal));
   }
 

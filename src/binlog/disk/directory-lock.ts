@@ -16,18 +16,22 @@ import { ownerOfFiles } from "./file-owner.ts";
 const LOCK_NAME = "lock";
 const SQLITE_BUSY = 5;
 
-/** Returns the process that holds a lock on a file, according to the kernel; 0 if unknown. */
-function lockHolder(file: string): number {
+/**
+ * Returns the process that holds a lock on a file, according to the kernel: 0 if it is in another
+ * namespace or unknown, undefined if no process of this machine holds one.
+ */
+function lockHolder(file: string): number | undefined {
   try {
     const { ino } = fs.statSync(file);
     for (const line of fs.readFileSync("/proc/locks", "utf8").split("\n")) {
-      const match = /POSIX\s+ADVISORY\s+WRITE\s+(\d+)\s+\S+:(\d+)\s/.exec(line);
-      if (match !== null && Number(match[2]) === ino) return Number(match[1]);
+      const match = /POSIX\s+ADVISORY\s+WRITE\s+(-?\d+)\s+\S+:(\d+)\s/.exec(line);
+      if (match !== null && Number(match[2]) === ino) return Math.max(0, Number(match[1]));
     }
+    return undefined;
   } catch {
     // /proc only improves the message.
+    return 0;
   }
-  return 0;
 }
 
 export class DirectoryLock {
@@ -38,7 +42,7 @@ export class DirectoryLock {
   }
 
   /** Takes the lock. Throws a BinlogError if the directory is unusable or in use. */
-  static take(path: string): DirectoryLock {
+  static take(path: string, isAgain = false): DirectoryLock {
     const file = join(path, LOCK_NAME);
     makeLockFile(path, file);
     let database: DatabaseSync | undefined;
@@ -50,6 +54,9 @@ export class DirectoryLock {
       database?.close();
       if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw cannotUse(path, error);
       const holder = lockHolder(file);
+      // Its holder may have ended just now.
+      if (holder === undefined && !isAgain) return DirectoryLock.take(path, true);
+      if (holder === undefined) throw cannotLock(file);
       const who = holder > 0 ? `process ${holder}` : "another process";
       throw new BinlogError(
         "BINLOG_LOCKED",
@@ -83,6 +90,15 @@ function makeLockFile(path: string, file: string): void {
   } catch (error) {
     throw cannotUse(path, error);
   }
+}
+
+/** SQLite says "busy" for ENOLCK, too. */
+function cannotLock(file: string): BinlogError {
+  return new BinlogError(
+    "BINLOG_LOCKED",
+    `Cannot lock ${file}: no process of this machine holds it, so its file system has no locks (ENOLCK), or a server on a different machine uses it`,
+    "Give -b a directory on a local disk, or mount this one with locks (NFS: without nolock, and with rpc.statd).",
+  );
 }
 
 function cannotUse(path: string, error: unknown): BinlogError {

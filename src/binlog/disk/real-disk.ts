@@ -108,14 +108,26 @@ export class RealDisk implements Disk {
 
   syncFolder(folder = ""): void {
     if (folder === "" && this.#folder !== undefined) {
-      fs.fsyncSync(this.#folder);
+      syncNames(this.#folder);
       return;
     }
     const handle = this.#reserve.open(join(this.path, folder), "r");
     try {
-      fs.fsyncSync(handle);
+      syncNames(handle);
     } finally {
       this.close(handle);
     }
+  }
+}
+
+/**
+ * Syncs an open directory. Some file systems (CIFS, FUSE) answer EINVAL, as fsync(2) says: they have
+ * no such operation, and keep the names by themselves.
+ */
+function syncNames(folder: Handle): void {
+  try {
+    fs.fsyncSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EINVAL") throw error;
   }
 }

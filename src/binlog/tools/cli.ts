@@ -1,6 +1,7 @@
 // `runnerbean binlog …`: commands for a log that no server uses.
 
 import { Command } from "commander";
+import { printableLines } from "../../base/printable.ts";
 import type { ExportResult } from "../beanstalkd/beanstalkd-export.ts";
 import { BinlogError, isSystemError, reasonOf, systemCode } from "../disk/binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";
@@ -46,18 +47,18 @@ async function run(work: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (isSystemError(error)) {
       // The file came from the operator, and the system's message says what is wrong with it.
-      process.stderr.write(`${reasonOf(error)}\n`);
+      tell(reasonOf(error));
       process.exitCode = 2;
       return;
     }
     if (!(error instanceof BinlogError)) throw error;
-    process.stderr.write(`${error.code}: ${error.message}\n  ${error.nextStep}\n`);
+    tell(`${error.code}: ${error.message}\n  ${error.nextStep}`);
     process.exitCode = exitCodeOf(error);
   }
 }
 
-const print = (text: string) => process.stdout.write(`${text}\n`);
-const tell = (text: string) => process.stderr.write(`${text}\n`);
+const print = (text: string) => process.stdout.write(`${printableLines(text)}\n`);
+const tell = (text: string) => process.stderr.write(`${printableLines(text)}\n`);
 
 const SALVAGE_TEXT = "also use intact data after a damaged place";
 
@@ -118,7 +119,7 @@ function addInspect(binlog: Command): void {
     .action((path: string, { json }: { json?: boolean }) =>
       run(async () => {
         const report = await inspect({ path });
-        process.stdout.write(json === true ? `${JSON.stringify(report, null, 2)}\n` : inspectText(report));
+        print(json === true ? JSON.stringify(report, null, 2) : inspectText(report).trimEnd());
         // As in redis-check-aof: a script must not mistake a damaged log for an intact one.
         if (report.problems.length > 0) process.exitCode = 1;
       }),

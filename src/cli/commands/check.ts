@@ -3,7 +3,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { tube } from "../argument.ts";
 import { isNumber, isObject, resultOf } from "../http-session.ts";
-import { print, printable } from "../output.ts";
+import { print } from "../output.ts";
 import { newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
 import { type Report, WireSession } from "../wire-session.ts";
@@ -43,7 +43,7 @@ function threshold(text: string): string {
 /** Monitoring tools read one line of stdout, whatever happens. */
 function unknown(message: string): void {
   const [line = ""] = message.split("\n");
-  print(`RUNNERBEAN UNKNOWN - ${printable(line).replaceAll("|", "/")}`);
+  print(`RUNNERBEAN UNKNOWN - ${line.replaceAll("|", "/")}`);
 }
 
 async function check(options: CheckOptions): Promise<void> {

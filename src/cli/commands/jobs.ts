@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { tubeOrAll } from "../argument.ts";
 import { ExitCode } from "../exit-code.ts";
-import { printable, printRows, type Row } from "../output.ts";
+import { printRows, type Row } from "../output.ts";
 import { newCommand, withWire } from "../run.ts";
 import { type FilterOptions, listJobs, withFilter } from "./job-filter.ts";
 
@@ -30,4 +30,4 @@ export function jobsCommand(): Command {
 }
 
 /** Decodes a listed body, whose characters are bytes. */
-const textOf = (body: unknown): string => printable(Buffer.from(`${body ?? ""}`, "latin1").toString("utf8"));
+const textOf = (body: unknown): string => Buffer.from(`${body ?? ""}`, "latin1").toString("utf8");

@@ -1,6 +1,7 @@
 // `reserve`: prints the next jobs, or runs a command for each of them.
 
 import type { Command } from "commander";
+import { printableLines } from "../../base/printable.ts";
 import { clientName } from "../../client/client-name.ts";
 import { reasonText } from "../../client/job.ts";
 import { TIMER_MS_MAX } from "../../client/link.ts";
@@ -129,17 +130,17 @@ const NEWLINE = Buffer.from("\n");
 const maxOf = ({ max }: ReserveOptions): number => Number(max) || Number.POSITIVE_INFINITY;
 
 /** Rejects if the write fails, for example because the reader is gone. */
-const write = (bytes: Buffer): Promise<void> =>
+const write = (bytes: string | Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
     process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
   });
 
 async function show(session: WireSession, { id, body }: Reserved, options: ReserveOptions): Promise<void> {
-  if (options.json === true) await write(Buffer.from(`${JSON.stringify({ id, ...bodyOf(body) })}\n`));
+  if (options.json === true) await write(printableLines(`${JSON.stringify({ id, ...bodyOf(body) })}\n`));
+  else if (process.stdout.isTTY) await write(printableLines(`${body}\n`));
   else {
     // Separates several bodies, whose ends would otherwise be invisible.
-    const hasEnd = process.stdout.isTTY || maxOf(options) > 1;
-    await write(hasEnd ? Buffer.concat([body, NEWLINE]) : body);
+    await write(maxOf(options) > 1 ? Buffer.concat([body, NEWLINE]) : body);
   }
   // Deletes only after printing, so that a job lost before that is handed out again.
   if (options.delete === true) await session.ask(`delete ${id}`, "DELETED");

@@ -6,7 +6,7 @@ import { scheduleList, scheduleName, scheduleReport, setScheduleLine } from "../
 import { U32_MAX } from "../../protocol/limits.ts";
 import { type Check, duration, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, printable, printOne, printRows, type Row } from "../output.ts";
+import { print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 import { readStdin } from "./put.ts";
@@ -113,7 +113,7 @@ function printReport({ shown, ...report }: ScheduleReport, options: CommonOption
     meta: Object.entries(meta)
       .map(([key, value]) => `${key}:${value}`)
       .join(" "),
-    body: printable(body),
+    body,
   };
   printOne(rows, options);
 }

@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { matchesGlob } from "../../base/glob.ts";
 import { tube as tubeName, tubeOrId } from "../argument.ts";
 import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, printable, printOne, printRows, type Row } from "../output.ts";
+import { print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { Report, WireSession } from "../wire-session.ts";
 
@@ -60,7 +60,7 @@ function tubes(): Command {
         const names = (await session.tubeNames()).filter(
           (name) => glob === undefined || matchesGlob(glob, name),
         );
-        if (options.names === true) for (const name of names.sort()) print(printable(name));
+        if (options.names === true) for (const name of names.sort()) print(name);
         else
           printRows(sorted((await session.tubes(names)).map(tubeRow), options.sort), TUBE_COLUMNS, options);
         if (names.length === 0) process.exitCode = ExitCode.Nothing;
@@ -106,7 +106,8 @@ function peek(): Command {
 
 function printBody(body: Buffer, report: Report, { json }: PeekOptions): void {
   if (json === true) print(JSON.stringify({ ...report, ...bodyOf(body) }));
-  else process.stdout.write(process.stdout.isTTY ? `${printable(body.toString())}\n` : body);
+  else if (process.stdout.isTTY) print(body.toString());
+  else process.stdout.write(body);
 }
 
 function find(session: WireSession, job: string, { delayed, buried }: PeekOptions) {

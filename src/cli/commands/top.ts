@@ -94,7 +94,8 @@ function show(view: View, before: View | undefined, keys: TopKeys, options: TopO
   ].join("  ");
   const filter = keys.isTyping || keys.filter !== "" ? `/${keys.filter}${keys.isTyping ? "_" : ""}` : "";
   const order = isTerminal ? `by ${keys.sort}  ` : "";
-  process.stdout.write(`${isTerminal ? HOME_AND_CLEAR : ""}${head}\n${order}${filter}\n`);
+  if (isTerminal) process.stdout.write(HOME_AND_CLEAR);
+  print(`${head}\n${order}${filter}`);
   process.stdout.write(rowsText(rows.slice(0, most), TOP_COLUMNS, isTerminal));
 }
 

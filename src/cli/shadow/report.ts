@@ -2,6 +2,7 @@
 // lines and never holds anything up.
 
 import { createWriteStream, type WriteStream } from "node:fs";
+import { printableLines } from "../../base/printable.ts";
 
 const STDOUT = 1;
 /** Maximum of unwritten bytes. */
@@ -40,7 +41,8 @@ export class ShadowReport {
       this.#lost++;
       return;
     }
-    this.#output.write(`${JSON.stringify({ event, at: new Date().toISOString(), ...fields })}\n`);
+    const line = JSON.stringify({ event, at: new Date().toISOString(), ...fields });
+    this.#output.write(`${printableLines(line)}\n`);
   }
 
   summary(unmapped: number): void {

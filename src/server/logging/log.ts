@@ -1,6 +1,7 @@
 // Diagnostic log: pino on stderr, as readable lines on a terminal and as JSON otherwise.
 
 import { type DestinationStream, type Logger, pino } from "pino";
+import { printableLines } from "../../base/printable.ts";
 import { LineSink, type WriteSome } from "./line-sink.ts";
 
 /** Levels, from the most verbose. */
@@ -21,7 +22,7 @@ export async function createLog(
   level: LogLevel,
   writeSome: WriteSome,
 ): Promise<Diagnostics> {
-  const format = isTerminal ? await prettyLine() : (line: string): string => line;
+  const format = isTerminal ? await prettyLine() : printableLines;
   const logTo = (destination: DestinationStream): Logger => {
     const base = { name: "runnerbean" };
     if (isTerminal) return pino({ base, level }, destination);
@@ -45,5 +46,9 @@ export function droppedWords(count: number, what: string): string {
 async function prettyLine(): Promise<(line: string) => string> {
   const { prettyFactory } = await import("pino-pretty");
   const pretty = prettyFactory({ ignore: "name", translateTime: "SYS:HH:MM:ss" });
-  return (line) => pretty(line) ?? "";
+  // Escaped before the formatter adds its colours. A line break is indented, so that no text from
+  // outside looks like a line of the log.
+  const escaped = (_key: string, value: unknown): unknown =>
+    typeof value === "string" ? printableLines(value).replaceAll("\n", "\n    ") : value;
+  return (line) => pretty(JSON.parse(line, escaped)) ?? "";
 }

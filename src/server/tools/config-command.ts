@@ -2,6 +2,7 @@
 // example of all settings.
 
 import { Command } from "commander";
+import { print, tell } from "../../cli/output.ts";
 import { exampleSettings, printSettings } from "../../config/write-settings.ts";
 import { ExitCode } from "../options/operator-error.ts";
 import { parseOptions } from "../options/options.ts";
@@ -19,7 +20,7 @@ export function configCommand(): Command {
     )
     .action((path: string, flags: string[]) => {
       const faults = configFaults(path, flags);
-      if (faults === "") console.log(`${path} is right`);
+      if (faults === "") print(`${path} is right`);
       else fail(faults);
     });
   config
@@ -34,9 +35,9 @@ export function configCommand(): Command {
       const options = parseOptions(args, PROGRAM, process.env);
       if ("exitCode" in options) {
         process.exitCode = options.exitCode;
-        process.stdout.write(options.stdout);
-        process.stderr.write(options.stderr);
-      } else process.stdout.write(printSettings(SETTINGS, options, options.sources));
+        if (options.stdout !== "") print(options.stdout.trimEnd());
+        if (options.stderr !== "") tell(options.stderr.trimEnd());
+      } else print(printSettings(SETTINGS, options, options.sources).trimEnd());
     });
   config
     .command("example")
@@ -46,6 +47,6 @@ export function configCommand(): Command {
 }
 
 function fail(text: string): void {
-  console.error(text);
+  tell(text);
   process.exitCode = ExitCode.Usage;
 }

@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { adoptDirectory } from "../../binlog/tools/adopt.ts";
+import { print, tell } from "../../cli/output.ts";
 import { parseSize } from "../../config/quantity.ts";
 import { detach } from "../../replica/detach.ts";
 import { type GroupUrl, parseGroupUrl } from "../../replica/group-url.ts";
@@ -43,15 +44,11 @@ function action<A extends unknown[]>(work: (...args: A) => Promise<void>): (...a
       await work(...args);
     } catch (error) {
       const { message, nextStep } = error as Error & { nextStep?: string };
-      process.stderr.write(
-        `runnerbean replica: ${message}\n${nextStep === undefined ? "" : `  ${nextStep}\n`}`,
-      );
+      tell(`runnerbean replica: ${message}${nextStep === undefined ? "" : `\n  ${nextStep}`}`);
       process.exitCode = 1;
     }
   };
 }
-
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 interface InitOptions {
   replicas: string;
@@ -85,12 +82,12 @@ async function createOnce(log: JetStreamLog, group: string, options: StreamOptio
 async function init(text: string, options: InitOptions): Promise<void> {
   await withLog(text, async (log, { group }) => {
     await createOnce(log, group, { ...streamOptions(options), groupId: newGroupId(), seed: 0 });
-    say(
+    print(
       `Created the stream of group ${group}, with ${options.replicas} replicas and room for ${options.maxBytes}.`,
     );
     if (options.replicas === "1")
-      say("One replica: if that log server dies, the group stops. Use this only to try things out.");
-    say(`Next: runnerbean -b DIR --replicate ${text}, on each machine.`);
+      print("One replica: if that log server dies, the group stops. Use this only to try things out.");
+    print(`Next: runnerbean -b DIR --replicate ${text}, on each machine.`);
   });
 }
 
@@ -115,7 +112,7 @@ async function checkServers(url: GroupUrl): Promise<string[]> {
       );
       const { name, version } = log.server;
       await log.close();
-      say(`${server}: ${name}, nats-server ${version}`);
+      print(`${server}: ${name}, nats-server ${version}`);
       if (isOldServer(version))
         problems.push(
           `${server}: nats-server ${version} does not obey sync_interval: use ${SERVER_MIN.join(".")} or newer`,
@@ -132,7 +129,7 @@ async function checkMonitor(address: string): Promise<string[]> {
     const answer = await fetch(`${address.replace(/\/$/, "")}/jsz`, { signal: AbortSignal.timeout(5000) });
     const problem = serverProblem((await answer.json()) as Jsz);
     if (problem !== undefined) return [`${address}: ${problem}`];
-    say(`${address}: syncs always`);
+    print(`${address}: syncs always`);
     return [];
   } catch (error) {
     return [`${address}: ${(error as Error).message}`];
@@ -146,7 +143,7 @@ async function checkStream(text: string): Promise<string[]> {
       const servers = await log.servers();
       const { bytes, limitBytes } = await log.ends();
       const { replicas, leader } = servers;
-      say(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
+      print(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
       problems.push(...streamProblems(servers));
     });
   } catch (error) {
@@ -160,14 +157,14 @@ async function check(text: string, { monitor = [] }: { monitor?: string[] }): Pr
   const problems = await checkServers(url);
   for (const address of monitor) problems.push(...(await checkMonitor(address)));
   if (monitor.length < url.servers.length)
-    say(
+    print(
       "Not checked: whether all servers always sync. Give the HTTP port of each with --monitor http://HOST:8222",
     );
   problems.push(...(await checkStream(text)));
-  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  for (const problem of problems) tell(problem);
   if (problems.length > 0)
     throw new Refused(`${problems.length} ${problems.length === 1 ? "problem" : "problems"}`);
-  say("All is well.");
+  print("All is well.");
 }
 
 async function reports(log: JetStreamLog): Promise<NodeReport[]> {
@@ -188,10 +185,12 @@ async function status(text: string, { json }: { json?: boolean }): Promise<void>
   await withLog(text, async (log, { group }) => {
     const nodes = await reports(log);
     const ends = await log.ends();
-    if (json) return say(JSON.stringify({ group, ...ends, nodes }));
-    say(`group ${group}: messages ${ends.first} to ${ends.last}, ${ends.bytes} of ${ends.limitBytes} bytes`);
-    for (const report of nodes) say(statusLine(report));
-    if (nodes.length === 0) say("No server of the group is connected.");
+    if (json) return print(JSON.stringify({ group, ...ends, nodes }));
+    print(
+      `group ${group}: messages ${ends.first} to ${ends.last}, ${ends.bytes} of ${ends.limitBytes} bytes`,
+    );
+    for (const report of nodes) print(statusLine(report));
+    if (nodes.length === 0) print("No server of the group is connected.");
   });
 }
 
@@ -201,7 +200,7 @@ async function giveUp(text: string): Promise<void> {
     if (primary === undefined) throw new Refused("no server of the group has the lead");
     if ((await log.ask(primary.node, "yield")) !== "yields")
       throw new Refused(`${primary.address} does not answer`);
-    say(`${primary.address} gives up the lead; it ends with code 75, to be started again as a standby.`);
+    print(`${primary.address} gives up the lead; it ends with code 75, to be started again as a standby.`);
   });
 }
 
@@ -222,8 +221,8 @@ async function reseed(text: string, options: InitOptions & { binlog: string; yes
       await log.remove().catch(() => {});
       await log.create({ ...stream, groupId, seed });
     });
-    say(`Group ${group} starts over with the ${jobs} jobs of ${options.binlog}.`);
-    say(
+    print(`Group ${group} starts over with the ${jobs} jobs of ${options.binlog}.`);
+    print(
       "Next: start its server with --replicate. On the other machines, move the directory away (keep it until all is well), then start theirs; the order does not matter.",
     );
   });
@@ -262,7 +261,7 @@ export function replicaCommand(): Command {
     .description("forbid all servers of the group to lead, so that one can be used on its own")
     .action(
       action(async (text: string) => {
-        await withLog(text, async (log) => say(await detach(log)));
+        await withLog(text, async (log) => print(await detach(log)));
       }),
     );
   ofStream(
@@ -277,7 +276,7 @@ export function replicaCommand(): Command {
     .description("print a configuration for a log server: its host name, then the host names of all")
     .option("--store <dir>", "where it keeps its data", "/var/lib/nats")
     .action((name: string, peers: string[], { store }: { store: string }) =>
-      say(natsConfig(name, peers, store)),
+      print(natsConfig(name, peers, store)),
     );
   return command;
 }

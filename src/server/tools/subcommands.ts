@@ -1,6 +1,8 @@
 // Dispatcher of `runnerbean WORD …`: runs tools, which don't start a server.
 
 import { Command } from "commander";
+import { printableLines } from "../../base/printable.ts";
+import { tell } from "../../cli/output.ts";
 import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
 import { PROGRAM } from "../options/version.ts";
 
@@ -16,7 +18,7 @@ export async function runSubcommand(args: readonly string[]): Promise<void> {
   // The reader of the output may close it early, as `head` does.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0);
-    process.stderr.write(`${PROGRAM}: cannot write the output: ${error.message}\n`);
+    tell(`${PROGRAM}: cannot write the output: ${error.message}`);
     process.exit(1);
   });
   for (const command of program.commands) hintAtHelp(command, PROGRAM);
@@ -41,14 +43,16 @@ async function showHelp(words: readonly string[]): Promise<void> {
   const { nearestWord } = await import("../../config/nearest-word.ts");
   const nearest = nearestWord(word, SUBCOMMAND_WORDS);
   const meant = nearest === undefined ? "" : `: did you mean ${nearest}?`;
-  process.stderr.write(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`);
+  tell(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`.trimEnd());
   process.exitCode = BAD_ARGUMENTS;
 }
 
-/** Ends every message about wrong arguments with a hint. */
+/** Ends every message about wrong arguments with a hint, and escapes the arguments in it. */
 function hintAtHelp(command: Command, parent: string): void {
   // Monitoring reads one line of `check`.
   if (command.name() === "check" && parent === PROGRAM) return;
+  // Messages repeat the arguments, and scripts may pass on text from elsewhere.
+  command.configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
   const name = `${parent} ${command.name()}`;
   command.showHelpAfterError(`See ${name} --help`);
   for (const child of command.commands) hintAtHelp(child, name);

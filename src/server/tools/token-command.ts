@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES } from "../../access/permission.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../access/secrets.ts";
 import { type Proof, parseTokenFile, TOKEN_NAME, type Token, tokenLine } from "../../access/token-file.ts";
+import { print, tell } from "../../cli/output.ts";
 import { readTokens, readTokenText, writeTokenText } from "../listeners/token-store.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 
@@ -90,8 +91,8 @@ async function add(name: string, options: AddOptions): Promise<void> {
     throw new OperatorError(lines.join("\n"), ExitCode.Usage);
   }
   writeTokenText(path, next);
-  if (secret !== undefined) console.log(secret);
-  console.error(`added ${name} to ${path}; kill -HUP makes a running server accept it`);
+  if (secret !== undefined) print(secret);
+  tell(`added ${name} to ${path}; kill -HUP makes a running server accept it`);
 }
 
 async function newProof(options: AddOptions): Promise<{ secret?: string; proof: Proof }> {
@@ -130,16 +131,15 @@ const NOBODY = {
 
 function list(path: string, json: boolean): void {
   const tokens = readTokens(path);
-  if (!json) console.log("name\troles\tproof\ttubes\texpires");
+  if (!json) print("name\troles\tproof\ttubes\texpires");
   for (const token of tokens) {
     const [name, given, proof, ...rest] = tokenLine(token).split(" ");
     const partOf = (key: string): string | undefined =>
       rest.find((each) => each.startsWith(key))?.slice(key.length);
     const [kind, tubes, expires] = [proof!.split(":")[0], partOf("tubes="), partOf("expires=")];
     const over = token.expiresAtMs <= Date.now();
-    if (json) console.log(JSON.stringify({ name, roles: given, proof: kind, tubes, expires, over }));
-    else
-      console.log([name, given, kind, tubes ?? "-", `${expires ?? "-"}${over ? " (over)" : ""}`].join("\t"));
+    if (json) print(JSON.stringify({ name, roles: given, proof: kind, tubes, expires, over }));
+    else print([name, given, kind, tubes ?? "-", `${expires ?? "-"}${over ? " (over)" : ""}`].join("\t"));
   }
 }
 
@@ -150,7 +150,7 @@ function remove(name: string, path: string): void {
   const rest = lines.filter((line) => !canBeToken || line.trim().split(/\s+/)[0] !== name);
   if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);
   writeTokenText(path, rest.join("\n"));
-  console.error(`removed ${name} from ${path}; kill -HUP makes a running server forget it`);
+  tell(`removed ${name} from ${path}; kill -HUP makes a running server forget it`);
 }
 
 async function run(action: () => void | Promise<void>): Promise<void> {
@@ -158,7 +158,7 @@ async function run(action: () => void | Promise<void>): Promise<void> {
     await action();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    console.error(`runnerbean token: ${error.message}`);
+    tell(`runnerbean token: ${error.message}`);
     process.exitCode = error.exitCode;
   }
 }

@@ -41,6 +41,7 @@ export const NEEDS = {
     path: "/usr/aarch64-linux-gnu/lib/libstdc++.so.6",
     remedy: "apt-get install libstdc++6-arm64-cross libatomic1-arm64-cross",
   },
+  strace: { path: "/usr/bin/strace", remedy: "apt-get install strace" },
   prlimit: { path: "/usr/bin/prlimit", remedy: "apt-get install util-linux" },
 } as const satisfies Record<string, Need>;
 

@@ -89,17 +89,17 @@ const TABLE: Readonly<Record<string, string>> = {
   "dashboard/pages": "./parts",
   dashboard: "./{pages,parts}",
   client: "",
-  cli: "client protocol",
-  "cli/shadow": "",
+  cli: "client protocol base",
+  "cli/shadow": "base",
   "cli/commands": "./shadow cli client protocol base",
-  "server/logging": "",
+  "server/logging": "base",
   "server/options":
     "./logging http replica binlog/format acceptor acceptor/admission message access config protocol " +
     "base",
   "server/group": "./options threads replica message ring",
   "server/lifecycle": "./{options,logging} binlog ring config",
   "server/listeners": "./options threads acceptor/{sockets,admission} access",
-  "server/tools": "./{listeners,group,options} cli/commands replica binlog/tools access config",
+  "server/tools": "./{listeners,group,options} cli cli/commands replica binlog/tools access config base",
   server:
     "./{tools,listeners,lifecycle,group,options,logging} threads http binlog shard acceptor " +
     "acceptor/{admission,state} loop message ring config",

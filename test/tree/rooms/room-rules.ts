@@ -26,7 +26,7 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "node:ffi",
     pattern: moduleImport("ffi"),
-    keepers: ["uring/kernel.ts", "server/lifecycle/idle-memory.ts"],
+    keepers: ["uring/kernel.ts", "server/lifecycle/idle-memory.ts", "server/lifecycle/sigusr1.ts"],
   },
   {
     hazard: "node:net",
