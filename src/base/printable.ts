@@ -1,7 +1,8 @@
 // Text from outside, for terminals: names, bodies, reasons, answers of other servers.
 //
-// A terminal obeys control characters wherever they come from: they set its title, clear it, or show
-// other text than what was sent. So each program of ours escapes them before it prints, as "\u001b".
+// A terminal obeys control characters wherever they come from: they set its title, clear it, or
+// show other text than what was sent. So each program of ours escapes them before it prints, as
+// "\u001b".
 
 /** Controls (C0, DEL, C1), separators of lines, and marks that change the direction of text. */
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;

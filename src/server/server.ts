@@ -379,8 +379,8 @@ class Server {
       this.#control.set(ControlWord.Draining);
       this.#log.info("SIGUSR1: draining; new jobs are refused from now on");
     });
-    // Without a file, there is nothing to reload, and SIGHUP ends the process as usual, but not after
-    // nohup.
+    // Without a file, there is nothing to reload, and SIGHUP ends the process as usual, but not
+    // after nohup.
     const { config, tokenFile } = this.#options;
     if ((config ?? tokenFile) !== undefined) process.on("SIGHUP", () => this.#reloading.reload("SIGHUP"));
     else if (process.env["SIGHUP_IGNORED"] !== undefined) process.on("SIGHUP", () => {});

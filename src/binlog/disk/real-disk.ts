@@ -121,8 +121,8 @@ export class RealDisk implements Disk {
 }
 
 /**
- * Syncs an open directory. Some file systems (CIFS, FUSE) answer EINVAL, as fsync(2) says: they have
- * no such operation, and keep the names by themselves.
+ * Syncs an open directory. Some file systems (CIFS, FUSE) answer EINVAL, as fsync(2) says: they
+ * have no such operation, and keep the names by themselves.
  */
 function syncNames(folder: Handle): void {
   try {

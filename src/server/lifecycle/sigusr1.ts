@@ -1,6 +1,6 @@
 // SIGUSR1, which drains the server. Without --disable-sigusr1, Node opens a debugger's port on it
-// until a handler is there, and with it, Node blocks the signal for good. So the launcher gives the
-// flag, and the signal is unblocked once the handler is there: one that came before is still pending.
+// until a handler is there, and with the flag, Node blocks the signal for good. So the launcher
+// gives the flag, and the signal is unblocked once the handler is there: an earlier one is pending.
 
 /** rt_sigprocmask, on x86-64 and arm64. */
 const SYS_SIGPROCMASK = process.arch === "arm64" ? 135n : 14n;
