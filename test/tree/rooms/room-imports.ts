@@ -102,7 +102,7 @@ const TABLE: Readonly<Record<string, string>> = {
   "server/tools": "./{listeners,group,options} cli cli/commands replica binlog/tools access config base",
   server:
     "./{tools,listeners,lifecycle,group,options,logging} threads http binlog shard acceptor " +
-    "acceptor/{admission,state} loop message ring config",
+    "acceptor/{admission,state} loop message ring config base",
 };
 
 /** Returns the rooms that an entry of the table names: "a/{b,c}" stands for "a/b" and "a/c". */
