@@ -16,6 +16,8 @@ export interface BatchSimulationOptions {
   readonly seed: number;
   readonly steps: number;
   readonly plant?: (server: InProcessServer) => void;
+  /** Shards of each process; drawn if it is left out. */
+  readonly shards?: number;
 }
 
 const SEGMENT_BYTES = 128 * 1024;
@@ -52,7 +54,7 @@ export class BatchServer {
 
   protected async start(): Promise<void> {
     const random = this.random;
-    const shards = random.pick([1, 2, 3, 4, 7]);
+    const shards = this.options.shards ?? random.pick([1, 2, 3, 4, 7]);
     const startsAtMs = random.between(1, 1_000_000);
     this.#wallMs += random.between(0, 3000);
     this.#startedAtMs = startsAtMs;

@@ -1,0 +1,26 @@
+// Several clients on the same few schedules, over one to seven shards, and the bugs that this must
+// find.
+//
+// NAME_SEEDS=200 npm test -- contended-names
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import "../../support/checked.ts";
+import { inWhole } from "../../support/whole.ts";
+import { contendForNames } from "./contended-names.ts";
+
+const SEEDS = Number(process.env["NAME_SEEDS"] ?? inWhole(12, 6));
+const FIRST = Number(process.env["SEED"] ?? 1);
+const STEPS = 500;
+
+describe("schedules that several clients change at the same time", () => {
+  for (const shards of [1, 2, 4, 7])
+    it(`are what some order of the commands makes of them, ${shards} shards, ${SEEDS} runs`, async () => {
+      const sum = { answers: 0, restarts: 0, ticks: 0, moves: 0 };
+      for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+        const counts = await contendForNames({ seed, steps: STEPS, shards });
+        for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += counts[key];
+      }
+      assert.ok(sum.answers > SEEDS * 50 && sum.ticks > SEEDS && sum.restarts > SEEDS, JSON.stringify(sum));
+    });
+});
