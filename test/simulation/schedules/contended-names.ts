@@ -94,7 +94,8 @@ class ContendedNames extends BatchServer {
     this.#ticks = new Map(
       [...this.#ticks].filter(([, { shard, record }]) => record <= storage.syncedUpTo(shard)),
     );
-    this.#look();
+    const found = this.#found();
+    for (const [name, history] of this.#histories) history.restart(found.get(name));
     this.#rest();
   }
 
@@ -124,10 +125,11 @@ class ContendedNames extends BatchServer {
         ? `set-schedule ${name} ${this.#tube()} 0 0 60 ${body.length} ${this.random.pick(TIMINGS)}\r\n${body}`
         : `${kind}-schedule ${name}`;
     this.say(`${number}: ${text.split("\r\n")[0]}`);
-    this.#histories.get(name)!.begin({ number, kind });
+    const act = { number, kind };
+    this.#histories.get(name)!.begin(act);
     client.ask(text, (reply) => {
       this.#counts.answers++;
-      this.#histories.get(name)!.end(number, answerOf(reply));
+      this.#histories.get(name)!.end(act, answerOf(reply));
     });
   }
 
@@ -151,11 +153,12 @@ class ContendedNames extends BatchServer {
         const isAwaited = timer.atMs < Number.POSITIVE_INFINITY;
         assert.equal(isAwaited, nextMs < Number.POSITIVE_INFINITY, `${name} waits for its tick`);
       }
-    this.#look();
+    const found = this.#found();
+    for (const [name, history] of this.#histories) history.rest(found.get(name));
   }
 
-  /** Compares what is there with the histories. */
-  #look(): void {
+  /** Returns what is there. */
+  #found(): ReadonlyMap<string, NamedSchedule> {
     const found = new Map<string, NamedSchedule>();
     for (const { engine } of this.server.shards)
       for (const { name, body, bodyBytes, paused, runs } of engine.schedules.table.values()) {
@@ -164,7 +167,7 @@ class ContendedNames extends BatchServer {
         engine.bodies.read(body, 0, bytes, 0, bodyBytes);
         found.set(name, { set: Number(latin1(bytes, 0, bodyBytes)), paused, runs });
       }
-    for (const [name, history] of this.#histories) history.rest(found.get(name));
+    return found;
   }
 }
 

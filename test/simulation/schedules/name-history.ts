@@ -50,24 +50,24 @@ function after(
 const keyOf = ({ schedule, happened }: World): string =>
   JSON.stringify([schedule, [...happened].sort(([a], [b]) => a - b)]);
 
-export class NameHistory {
+/** The orders of the commands that explain the answers so far. */
+class Worlds {
   readonly #name: string;
   readonly #open = new Map<number, Act>();
-  #worlds: readonly World[] = [{ schedule: undefined, happened: new Map() }];
+  #worlds: readonly World[];
   /** For the message of a failure. */
   readonly #told: string[] = [];
 
-  constructor(name: string) {
+  constructor(name: string, schedule: NamedSchedule | undefined) {
     this.#name = name;
+    this.#worlds = [{ schedule, happened: new Map() }];
   }
 
-  /** A client sends a command. */
   begin(act: Act): void {
     this.#told.push(`${act.number}: ${act.kind}?`);
     this.#open.set(act.number, act);
   }
 
-  /** A client gets its answer. */
   end(number: number, answer: string): void {
     this.#told.push(`${number}: ${answer}`);
     const worlds = this.#reachable().flatMap(({ schedule, happened }) => {
@@ -77,38 +77,32 @@ export class NameHistory {
       return [{ schedule, happened: others }];
     });
     this.#open.delete(number);
-    this.#settleFor(worlds, `explains the answer ${answer} to ${number}`);
+    this.#take(worlds, `explains the answer to ${number}`);
   }
 
-  /**
-   * The server has done, or will never do, what it was asked: `seen` is what is there. A command
-   * without an answer may have happened.
-   */
   rest(seen: NamedSchedule | undefined): void {
-    const shown = seen === undefined ? "nothing" : reportOf(seen);
+    const shown = shownOf(seen);
     this.#told.push(`there is ${shown}`);
-    const isSeen = ({ schedule }: World): boolean =>
-      schedule === undefined ? seen === undefined : seen !== undefined && reportOf(schedule) === shown;
-    const worlds = this.#reachable().filter(isSeen);
+    const worlds = this.#reachable().filter(({ schedule }) => shownOf(schedule) === shown);
     this.#open.clear();
-    this.#settleFor(
-      worlds.slice(0, 1).map(({ schedule }) => ({ schedule, happened: new Map() })),
+    this.#take(
+      worlds.map(({ schedule }) => ({ schedule, happened: new Map() })),
       "leads to it",
     );
   }
 
-  #settleFor(worlds: readonly World[], what: string): void {
-    this.#worlds = distinct(worlds);
+  #take(worlds: readonly World[], what: string): void {
     assert.ok(
-      this.#worlds.length > 0,
+      worlds.length > 0,
       `${this.#name}: no order of the commands ${what}\n  ${this.#told.slice(-25).join("\n  ")}`,
     );
+    this.#worlds = [...new Map(worlds.map((world) => [keyOf(world), world])).values()];
   }
 
   /** Returns each world, and those to which open commands lead from it. */
   #reachable(): readonly World[] {
     const found = new Map(this.#worlds.map((world) => [keyOf(world), world]));
-    // A map yields what is added on the way.
+    // The loop takes what is added on the way, too.
     for (const world of found.values())
       for (const act of this.#open.values()) {
         if (world.happened.has(act.number)) continue;
@@ -120,6 +114,45 @@ export class NameHistory {
   }
 }
 
-function distinct(worlds: readonly World[]): readonly World[] {
-  return [...new Map(worlds.map((world) => [keyOf(world), world])).values()];
+export class NameHistory {
+  readonly #name: string;
+  #seen: Worlds;
+  /** Without what inspect-schedule shows: it may be lost with the process, like its command. */
+  readonly #kept: Worlds;
+
+  constructor(name: string) {
+    this.#name = name;
+    this.#seen = new Worlds(name, undefined);
+    this.#kept = new Worlds(name, undefined);
+  }
+
+  /** A client sends a command. */
+  begin(act: Act): void {
+    this.#seen.begin(act);
+    if (act.kind !== "inspect") this.#kept.begin(act);
+  }
+
+  /** A client gets its answer. */
+  end({ number, kind }: Act, answer: string): void {
+    this.#seen.end(number, answer);
+    if (kind !== "inspect") this.#kept.end(number, answer);
+  }
+
+  /**
+   * The server has done, or will never do, what it was asked, and this is there. A command without
+   * an answer may have happened.
+   */
+  rest(schedule: NamedSchedule | undefined): void {
+    this.#seen.rest(schedule);
+    this.#kept.rest(schedule);
+  }
+
+  /** The process has ended, and the log has brought this back. */
+  restart(schedule: NamedSchedule | undefined): void {
+    this.#kept.rest(schedule);
+    this.#seen = new Worlds(this.#name, schedule);
+  }
 }
+
+const shownOf = (schedule: NamedSchedule | undefined): string =>
+  schedule === undefined ? "nothing" : reportOf(schedule);
