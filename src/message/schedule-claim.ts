@@ -6,9 +6,8 @@
 //   YieldName   0  f64  id of the schedule of that name, or 0
 //               8  f64  its next tick, or 0
 //               16 its attributes (schedule-record.ts)
-//   EndClaim    0  f64  number of the claim
-//               8  u8   1: the claiming shard has set the schedule
-//               9  the name
+//   EndClaim    0  f64  version of the schedule that the claiming shard has set, or 0
+//               8  the name
 //
 // The `transfer` of all three is the claiming shard's own number for the claim.
 
@@ -17,7 +16,7 @@ import type { Span } from "../protocol/request.ts";
 
 export const CLAIM_HEADER_BYTES = 8;
 export const YIELD_HEADER_BYTES = 16;
-export const END_CLAIM_HEADER_BYTES = 9;
+export const END_CLAIM_HEADER_BYTES = 8;
 
 const viewOf = ({ bytes, start, end }: Span): DataView =>
   new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
@@ -33,7 +32,6 @@ export const YieldView = {
 };
 
 export const EndClaimView = {
-  claim: (body: Span): number => viewOf(body).getFloat64(0, true),
-  isSet: (body: Span): boolean => viewOf(body).getUint8(8) === 1,
+  version: (body: Span): number => viewOf(body).getFloat64(0, true),
   name: ({ bytes, start, end }: Span): string => latin1(bytes, start + END_CLAIM_HEADER_BYTES, end),
 };

@@ -82,8 +82,11 @@ export class Schedule implements ScheduleProgress {
   /** Ticks that have put jobs, or were passed over, since the last one that was not late. */
   lateJobs = 0;
   passedTicks = 0;
-  /** The shards that are about to set a schedule of this name. Meanwhile, this one puts no job. */
-  readonly freezers: Set<number> = new Set();
+  /**
+   * The shards that are about to set a schedule of this name, and the numbers of their claims.
+   * Meanwhile, this one puts no job.
+   */
+  readonly freezers: Map<number, number> = new Map();
   /** When it next needs attention, on the wall clock. */
   readonly timer: Timer<Schedule> = new Timer<Schedule>(this);
 

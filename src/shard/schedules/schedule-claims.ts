@@ -31,8 +31,10 @@ export interface KnownSchedule {
   readonly progress: Readonly<ScheduleProgress>;
 }
 
-/** A question that is answered when a claim of this shard has ended. */
-interface Deferred {
+/** A claim of another shard. */
+interface Question {
+  readonly name: string;
+  readonly number: number;
   readonly from: number;
   readonly transfer: number;
 }
@@ -46,9 +48,10 @@ export interface Claim {
   readonly transfer: number;
   /** The shards that have not answered yet. */
   left: number;
-  /** The latest schedule of that name on other shards. */
+  /** The latest version that others have told of. */
+  latest: number;
+  /** The schedule of that version; undefined if it is gone, or if there is none. */
   found: KnownSchedule | undefined;
-  readonly deferred: Deferred[];
 }
 
 export interface ScheduleClaimsOptions {
@@ -73,6 +76,8 @@ export class ScheduleClaims {
   readonly #options: ScheduleClaimsOptions;
   /** Claims of this shard by name. */
   readonly #open = new Map<string, Claim>();
+  /** Questions that wait for an earlier claim to their name. */
+  readonly #waiting = new Map<string, Question[]>();
   readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
   #lastTransfer = 0;
 
@@ -123,8 +128,8 @@ export class ScheduleClaims {
       number: nextNumber(),
       transfer,
       left: shards - 1,
+      latest: 0,
       found: undefined,
-      deferred: [],
     };
     this.#open.set(name, claim);
     for (let other = 0; other < shards; other++) if (other !== shard) this.#ask(other, claim);
@@ -165,21 +170,46 @@ export class ScheduleClaims {
   /** Takes another shard's claim. */
   #claimed(from: number, transfer: number, body: Span): void {
     assert(from !== this.#options.shard, "a shard asks others for a name");
-    const name = ClaimView.name(body);
+    this.#answer({ name: ClaimView.name(body), number: ClaimView.claim(body), from, transfer });
+  }
+
+  /** Answers a question, now or when an earlier claim to the name has ended. */
+  #answer(question: Question): void {
+    const { name, number } = question;
+    if (!this.#isAfterOther(name, number)) {
+      this.#yield(question);
+      return;
+    }
+    const waiting = this.#waiting.get(name);
+    if (waiting === undefined) this.#waiting.set(name, [question]);
+    else waiting.push(question);
+  }
+
+  /** Returns whether a claim with a smaller number hasn't ended, as far as this shard knows. */
+  #isAfterOther(name: string, number: number): boolean {
     const own = this.#open.get(name);
-    assert(own === undefined || own.number !== ClaimView.claim(body), "two claims have two numbers");
-    if (own !== undefined && own.number < ClaimView.claim(body)) own.deferred.push({ from, transfer });
-    else this.#yield(from, transfer, name);
+    assert(own?.number !== number, "two claims have two numbers");
+    if (own !== undefined && own.number < number) return true;
+    const freezers = this.#options.schedules.table.get(name)?.freezers;
+    return freezers?.values().some((other) => other < number) === true;
+  }
+
+  /** Answers the questions that no earlier claim holds up any more. */
+  #answerWaiting(name: string): void {
+    const waiting = this.#waiting.get(name);
+    if (waiting === undefined) return;
+    this.#waiting.delete(name);
+    for (const question of waiting) this.#answer(question);
   }
 
   /** Freezes the schedule of this name, if it is here, and describes it to the other shard. */
-  #yield(to: number, transfer: number, name: string): void {
+  #yield({ name, number, from: to, transfer }: Question): void {
     assert(to !== this.#options.shard, "a shard yields a name to another");
     const { table } = this.#options.schedules;
     const schedule = table.get(name);
     let attributes = new Uint8Array(0);
     if (schedule !== undefined) {
-      schedule.freezers.add(to);
+      schedule.freezers.set(to, number);
       table.setTimer(schedule);
       attributes = this.#attributesOf(schedule);
     }
@@ -212,8 +242,10 @@ export class ScheduleClaims {
     assert(id >= 0, "an id is not negative");
     if (id > 0) {
       const known = knownOf(id, body);
-      if (claim.found === undefined || claim.found.progress.version < known.progress.version)
+      if (known.progress.version >= claim.latest) {
+        claim.latest = known.progress.version;
         claim.found = known;
+      }
     }
     if (--claim.left === 0) this.#options.onSettled(claim.id);
   }
@@ -223,22 +255,23 @@ export class ScheduleClaims {
     return undefined;
   }
 
-  /** Ends a claim. With `isSet`, this shard has the schedule now, and the others forget theirs. */
-  end(claim: Claim, isSet: boolean): void {
+  /**
+   * Ends a claim. With a version, this shard has the schedule now, and the others forget theirs.
+   */
+  end(claim: Claim, version: number): void {
     const { shard, shards, onMove, onSettled } = this.#options;
     assert(claim.left === 0, "a claim ends when all have answered");
     assert(this.#open.get(claim.name) === claim, "a claim ends once");
     this.#open.delete(claim.name);
-    if (isSet && claim.found !== undefined) onMove();
+    if (version > 0 && claim.found !== undefined) onMove();
     for (let other = 0; other < shards; other++) {
       if (other === shard) continue;
       const bytes = END_CLAIM_HEADER_BYTES + claim.name.length;
       const { target, view, at } = this.#carry(TransferMessage.EndClaim, other, claim.transfer, bytes);
-      view.setFloat64(0, claim.number, true);
-      view.setUint8(8, isSet ? 1 : 0);
+      view.setFloat64(0, version, true);
       target.set(asciiBytes(claim.name), at + END_CLAIM_HEADER_BYTES);
     }
-    for (const { from, transfer } of claim.deferred) this.#yield(from, transfer, claim.name);
+    this.#answerWaiting(claim.name);
     onSettled(claim.id);
   }
 
@@ -247,14 +280,23 @@ export class ScheduleClaims {
     assert(from !== this.#options.shard, "a shard ends its own claims itself");
     const { schedules, wallMs, onSettled } = this.#options;
     const { table } = schedules;
-    const schedule = table.get(EndClaimView.name(body));
+    const name = EndClaimView.name(body);
+    const version = EndClaimView.version(body);
+    const own = this.#open.get(name);
+    if (own !== undefined && own.latest < version) {
+      // What others have told of is gone. The shard that has set this version answers later.
+      own.latest = version;
+      own.found = undefined;
+    }
+    const schedule = table.get(name);
     if (schedule === undefined || !schedule.freezers.delete(from)) return;
     // This needs no record: the other shard's record has the same id and is later in the log.
-    if (EndClaimView.isSet(body) && schedule.version < EndClaimView.claim(body)) table.remove(schedule);
+    if (schedule.version < version) table.remove(schedule);
     else {
       table.setTimer(schedule);
       schedules.correct(schedule, wallMs());
     }
+    this.#answerWaiting(name);
     onSettled(schedule.id);
   }
 }

@@ -71,7 +71,8 @@ export class ScheduleSetter {
     const { engine, claims, nextNumber } = this.#options;
     const { schedules } = engine;
     const known = this.#known(facts.name, claim);
-    const version = claim?.number ?? nextNumber();
+    // Only now is it known that no other shard changes the schedule.
+    const version = nextNumber();
     assert(version > (known?.progress.version ?? 0), "a change of a schedule has a newer version");
     assert(claim === undefined || claim.left === 0, "a schedule is set when all have answered");
     const isHere = schedules.table.get(facts.name) !== undefined;
@@ -82,7 +83,7 @@ export class ScheduleSetter {
     // An older schedule may continue where a clock that was ahead has left it.
     if (isSet && known !== undefined)
       schedules.correct(schedules.table.get(facts.name)!, this.#options.wallMs());
-    if (claim !== undefined) claims.end(claim, isSet);
+    if (claim !== undefined) claims.end(claim, isSet ? version : 0);
     return isSet;
   }
 
