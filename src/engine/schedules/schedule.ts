@@ -35,7 +35,7 @@ export interface ScheduleFacts {
  * The progress of a schedule. It survives when the schedule is set again, even on another shard.
  */
 export interface ScheduleProgress {
-  /** The number of the command that set it; greater than those of all earlier ones. */
+  /** A number taken when it was set; greater than those of all earlier sets. */
   version: number;
   /** With an interval, tick n is n intervals later. */
   anchorMs: number;

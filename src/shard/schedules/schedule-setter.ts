@@ -71,9 +71,8 @@ export class ScheduleSetter {
     const { engine, claims, nextNumber } = this.#options;
     const { schedules } = engine;
     const known = this.#known(facts.name, claim);
-    // Only now is it known that no other shard changes the schedule.
-    const version = nextNumber();
-    assert(version > (known?.progress.version ?? 0), "a change of a schedule has a newer version");
+    // Only now can no other shard change the schedule. A restored dump may have any version.
+    const version = Math.max(nextNumber(), (known?.progress.version ?? 0) + 1);
     assert(claim === undefined || claim.left === 0, "a schedule is set when all have answered");
     const isHere = schedules.table.get(facts.name) !== undefined;
     const progress = this.#progress(facts, known, version);

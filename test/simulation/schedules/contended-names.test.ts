@@ -6,12 +6,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import "../../support/checked.ts";
-import { inWhole } from "../../support/whole.ts";
+import { findOf } from "../../support/planted-find.ts";
+import { inWhole, outOfTurn } from "../../support/whole.ts";
 import { contendForNames } from "./contended-names.ts";
+import { NAME_BUGS } from "./planted-schedule-bugs.ts";
 
-const SEEDS = Number(process.env["NAME_SEEDS"] ?? inWhole(12, 6));
+const SEEDS = Number(process.env["NAME_SEEDS"] ?? inWhole(12, 3));
 const FIRST = Number(process.env["SEED"] ?? 1);
 const STEPS = 500;
+/** Runs in which a planted bug must show. */
+const TRIES = 100;
 
 describe("schedules that several clients change at the same time", () => {
   for (const shards of [1, 2, 4, 7])
@@ -22,5 +26,21 @@ describe("schedules that several clients change at the same time", () => {
         for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += counts[key];
       }
       assert.ok(sum.answers > SEEDS * 50 && sum.ticks > SEEDS && sum.restarts > SEEDS, JSON.stringify(sum));
+    });
+});
+
+describe("planted bugs", () => {
+  for (const [index, [name, plant]] of Object.entries(NAME_BUGS).entries())
+    it(`finds that ${name}`, { skip: outOfTurn(index, 2) }, async () => {
+      for (let seed = 1; seed <= TRIES; seed++) {
+        const found = await contendForNames({ seed, steps: STEPS, shards: 4, plant }).then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        if (found === undefined) continue;
+        findOf(found);
+        return;
+      }
+      assert.fail(`not found in ${TRIES} runs`);
     });
 });

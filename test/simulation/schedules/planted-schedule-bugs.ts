@@ -2,6 +2,9 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
+import { ClaimView } from "../../../src/message/schedule-claim.ts";
+import { TransferMessage } from "../../../src/message/transfer.ts";
+import type { ShardCore } from "../../../src/shard/shard-core.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import type { Plant } from "./schedule-campaign.ts";
 
@@ -60,5 +63,42 @@ export const SCHEDULE_BUGS: Readonly<Record<string, Plant>> = {
       timing.everyMs > 0 && afterMs > anchorMs
         ? afterMs + timing.everyMs + 1
         : firstTick(timing, anchorMs, afterMs);
+  }),
+};
+
+const inShards =
+  (plant: (shard: ShardCore) => void): Plant =>
+  ({ shards }: InProcessServer) => {
+    for (const shard of shards) plant(shard);
+  };
+
+/** Bugs that show only if several clients change the same schedule. */
+export const NAME_BUGS: Readonly<Record<string, Plant>> = {
+  "a claim takes the version of its schedule when it begins": inShards(
+    ({ engine, schedules: { claims } }) => {
+      const set = engine.schedules.set.bind(engine.schedules);
+      engine.schedules.set = (id, isNew, facts, progress, body) => {
+        const version = claims.claimOf(facts.name)?.number ?? progress.version;
+        return set(id, isNew, facts, { ...progress, version }, body);
+      };
+      const end = claims.end.bind(claims);
+      claims.end = (claim, version) => end(claim, Math.min(version, claim.number));
+    },
+  ),
+  "a shard tells a claim of a schedule that it has yielded to an earlier one": inShards((shard) => {
+    const { claims } = shard.schedules;
+    const take = claims.take.bind(claims);
+    claims.take = (message, from, transfer, body) => {
+      const isClaim = message === TransferMessage.ClaimName;
+      const schedule = isClaim ? shard.engine.schedules.table.get(ClaimView.name(body)) : undefined;
+      const before = [...(schedule?.freezers ?? [])];
+      schedule?.freezers.clear();
+      take(message, from, transfer, body);
+      for (const [other, number] of before) schedule?.freezers.set(other, number);
+    };
+  }),
+  "a shard keeps a schedule that another one has set": inShards(({ schedules: { claims } }) => {
+    const end = claims.end.bind(claims);
+    claims.end = (claim) => end(claim, 0);
   }),
 };

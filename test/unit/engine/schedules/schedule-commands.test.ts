@@ -191,7 +191,7 @@ describe("a schedule", () => {
     const bench = new Bench();
     const { schedules } = bench.engine;
     const schedule = bench.planned("s");
-    schedule.freezers.add(1);
+    schedule.freezers.set(1, 5);
     schedules.table.setTimer(schedule);
     assert.equal(schedules.table.nextAtMs, NEVER);
     schedule.nextMs = 1e9;

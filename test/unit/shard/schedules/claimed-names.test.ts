@@ -147,7 +147,7 @@ describe("a claim", () => {
         const claim = own.claims.begin("s", 70 + round);
         shards.deliver(/claim/);
         shards.deliver(/yield/);
-        own.claims.end(claim, isSet);
+        own.claims.end(claim, isSet ? 99 : 0);
         assert.equal(own.moves, moves, "it has moved once, before others forget it");
         assert.deepEqual(shards.said, ["end 0>1", "end 0>2"]);
         shards.deliver(/end/);
@@ -163,25 +163,23 @@ describe("of two claims to a name", () => {
     it(`the later one is answered after the end of the first, which ${isSet ? "sets it" : "doesn't"}`, () => {
       const shards = new Shards(3);
       shards.put(2, 9, 0);
-      const [first, second] = shards.nodes as [Node, Node];
+      const [first, second, third] = shards.nodes as [Node, Node, Node];
       const claims = [first.claims.begin("s", 70), second.claims.begin("s", 71)] as const;
       shards.deliver(/claim/);
-      const answers = ["yield 1>0", "yield 2>0", "yield 2>1"];
-      assert.deepEqual(shards.said.toSorted(), answers, "the first doesn't answer yet");
+      assert.deepEqual(shards.said.toSorted(), ["yield 1>0", "yield 2>0"], "the second waits");
       shards.deliver(/yield/);
-      assert.deepEqual([claims[0].left, claims[1].left], [0, 1]);
-      if (isSet) shards.put(0, 9, claims[0].number);
-      first.claims.end(claims[0], isSet);
+      assert.deepEqual([claims[0].left, claims[1].left], [0, 2]);
+      if (isSet) shards.put(0, 9, 50);
+      first.claims.end(claims[0], isSet ? 50 : 0);
       assert.deepEqual(shards.said, ["end 0>1", "end 0>2", "yield 0>1"]);
       const here = first.schedules.table.get("s");
       assert.equal(here?.isFrozen, isSet ? true : undefined, "it waits for the second one now");
       shards.deliver(/end/);
-      const third = shards.nodes[2]!.schedules.table.get("s");
-      assert.equal(third?.isFrozen, isSet ? undefined : true);
+      assert.equal(third.schedules.table.get("s")?.isFrozen, isSet ? undefined : true);
       shards.deliver(/yield/);
       assert.deepEqual([claims[1].left, second.settled], [0, [71]]);
-      assert.equal(claims[1].found?.progress.version, isSet ? claims[0].number : 0);
-      second.claims.end(claims[1], true);
+      assert.equal(claims[1].found?.progress.version, isSet ? 50 : 0);
+      second.claims.end(claims[1], 51);
       shards.deliver(/end/);
       assert.deepEqual(
         shards.nodes.map(({ schedules }) => schedules.table.size),
@@ -190,16 +188,80 @@ describe("of two claims to a name", () => {
       assert.deepEqual(shards.said, []);
     });
 
-  it("several later ones are answered, each shard under its own number", () => {
+  it("several later ones are answered one after another, each shard under its own number", () => {
     const shards = new Shards(4);
-    shards.put(0, 9, 0);
-    const claims = shards.nodes.map(({ claims }) => claims.begin("s", 70)).slice(0, 3);
+    const schedule = shards.put(0, 9, 0);
+    const claims = shards.nodes.map((node) => node.claims.begin("s", 70));
+    shards.deliver(/claim/);
+    for (const [shard, claim] of claims.entries()) {
+      shards.deliver(/end/);
+      shards.deliver(/yield/);
+      assert.deepEqual(
+        claims.map(({ left }) => left === 0),
+        claims.map((_, other) => other <= shard),
+      );
+      assert.deepEqual([...schedule.freezers], shard === 0 ? [] : [[shard, claim.number]]);
+      shards.nodes[shard]!.claims.end(claim, 0);
+    }
+    shards.deliver(/end/);
+    assert.deepEqual([shards.said, schedule.isFrozen], [[], false]);
+  });
+});
+
+describe("a schedule that is set on its shard while another shard's claim begins", () => {
+  it("is found as it is then, and goes when the claim ends", () => {
+    const shards = new Shards(2);
+    const [own, other] = shards.nodes as [Node, Node];
+    shards.put(1, 5, 1);
+    const claim = own.claims.begin("s", 70);
+    other.schedules.table.remove(other.schedules.table.get("s")!);
+    shards.put(1, 5, claim.number + 1);
     shards.deliver(/claim/);
     shards.deliver(/yield/);
-    shards.nodes[0]!.claims.end(claims[0]!, false);
-    assert.deepEqual(shards.said.slice(3), ["yield 0>1", "yield 0>2", "yield 0>3"]);
-    assert.deepEqual([...shards.nodes[0]!.schedules.table.get("s")!.freezers].toSorted(), [1, 2, 3]);
+    assert.equal(claim.found?.progress.version, claim.number + 1);
+    shards.put(0, 5, claim.number + 2);
+    own.claims.end(claim, claim.number + 2);
+    shards.deliver(/end/);
+    assert.deepEqual([stateOf(own), stateOf(other)], ["1 at 1000", "0"]);
   });
+});
+
+describe("a schedule that has been set elsewhere and deleted there", () => {
+  it("is not told to a claim that begins before its old shard has heard of that", () => {
+    const shards = new Shards(3);
+    const [own, other, third] = shards.nodes as [Node, Node, Node];
+    shards.put(0, 5, 0);
+    const move = other.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    other.claims.end(move, 50);
+    shards.deliver(/end 1>2/);
+    const claim = third.claims.begin("s", 71);
+    shards.deliver(/claim/);
+    assert.deepEqual(shards.said, ["end 1>0", "yield 1>2"]);
+    shards.deliver(/end/);
+    shards.deliver(/yield/);
+    assert.deepEqual([claim.left, claim.found, own.schedules.table.size], [0, undefined, 0]);
+  });
+
+  for (const late of ["before", "after"])
+    it(`is forgotten by a claim that hears of it ${late} the set`, () => {
+      const shards = new Shards(3);
+      const [, other, third] = shards.nodes as [Node, Node, Node];
+      shards.put(0, 5, 0);
+      const move = other.claims.begin("s", 70);
+      const claim = third.claims.begin("s", 71);
+      shards.deliver(/claim 2>0/);
+      if (late === "before") shards.deliver(/yield 0>2/);
+      shards.deliver(/claim 1/);
+      shards.deliver(/yield .>1/);
+      other.claims.end(move, 50);
+      shards.deliver(/end 1>2/);
+      shards.deliver(/yield 0>2/);
+      shards.deliver(/claim 2>1/);
+      shards.deliver(/yield 1>2/);
+      assert.deepEqual([claim.left, claim.latest, claim.found], [0, 50, undefined]);
+    });
 });
 
 describe("the end of another shard's claim", () => {
@@ -210,16 +272,14 @@ describe("the end of another shard's claim", () => {
     [3, true],
     [5, true],
   ] as const)
-    it(`${stays ? "leaves" : "ends"} a schedule of version ${version}, if the claim has number 2`, () => {
+    it(`${stays ? "leaves" : "ends"} a schedule of version ${version}, if the claim has set version 2`, () => {
       const shards = new Shards(2);
       const [own, other] = shards.nodes as [Node, Node];
-      own.claims.begin("u", 60);
       const claim = own.claims.begin("s", 70);
-      assert.equal(claim.number, 2);
       shards.put(1, 5, version, 4000);
       shards.deliver(/claim/);
       shards.deliver(/yield/);
-      own.claims.end(claim, true);
+      own.claims.end(claim, 2);
       shards.deliver(/end/);
       const { table } = other.schedules;
       assert.deepEqual(
@@ -243,7 +303,7 @@ describe("the end of another shard's claim", () => {
     // Nothing else corrects a schedule that is frozen.
     other.schedules.correct(schedule, shards.wallMs);
     assert.equal(schedule.nextMs, before + EVERY_MS);
-    own.claims.end(claim, false);
+    own.claims.end(claim, 0);
     shards.deliver(/end/);
     assert.deepEqual(
       [schedule.nextMs, other.schedules.table.timers.nextAtMs],
@@ -257,7 +317,7 @@ describe("the end of another shard's claim", () => {
     const claim = own.claims.begin("s", 70);
     shards.deliver(/claim/);
     shards.deliver(/yield/);
-    own.claims.end(claim, true);
+    own.claims.end(claim, 99);
     shards.put(1, 5, 0, 4000);
     shards.deliver(/end/);
     const { table } = other.schedules;

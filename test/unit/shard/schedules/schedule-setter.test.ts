@@ -151,3 +151,15 @@ describe("a schedule whose next tick a clock that was ahead has set", () => {
       assert.deepEqual([anchorMs, nextMs, timer.atMs], [NOW_MS, NOW_MS + EVERY_MS, NOW_MS + EVERY_MS]);
     });
 });
+
+describe("a schedule with a version that no server has assigned yet, as in an edited dump", () => {
+  for (const to of [0, 1])
+    it(`is set again, on shard ${to} of 2, and has a later one`, () => {
+      const { schedules, set } = scene(2);
+      assert.equal(set("s", 0), "SET");
+      schedules[0]!.table.get("s")!.version = 1e12;
+      for (const shard of [to, 1 - to, to]) assert.equal(set("s", shard), "SET");
+      assert.equal(schedules[to]!.table.get("s")!.version, 1e12 + 3);
+      assert.equal(schedules[1 - to]!.table.size, 0);
+    });
+});
