@@ -32,7 +32,7 @@ export const ROWS: readonly (readonly (readonly string[])[])[] = [
   // The simulated server with something besides; simulation/simulation is in every run.
   [
     ["simulation/faults", "simulation/guarded-run"],
-    ["simulation/schedules/schedules", "batches/batches"],
+    ["simulation/schedules/schedules", "schedules/contended-names", "batches/batches"],
     ["simulation/end-before-question", "simulation/http-simulation", "simulation/durable-policies"],
   ],
   // A log that is damaged, or a change of it that is interrupted, at each place.
