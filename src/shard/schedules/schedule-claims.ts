@@ -1,10 +1,10 @@
 // A shard's claims to names of schedules. Only one shard at a time sets a schedule of a name,
 // whichever shard has the present one. docs/architecture/flows.md explains why exactly one remains.
 //
-// Claims are numbered over all shards when they begin. A shard that is asked answers at once, unless
-// it knows of a claim to this name with a smaller number, its own or one that froze its schedule:
-// then it answers when that has ended. So of two claims, the later one ends last, and finds what the
-// first one has set.
+// Claims are numbered over all shards when they begin. A shard that is asked answers at once,
+// unless it knows of a claim to this name with a smaller number, its own or one that froze its
+// schedule: then it answers when that has ended. So of two claims, the later one ends last, and
+// finds what the first one has set.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
