@@ -4,8 +4,8 @@
 // them. Each extends the one before it, and calls only itself and those before it.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import type { FailureCause } from "../protocol/job-failure.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { End } from "./policies/ends.ts";
 import type { JobStore } from "./policies/job-store.ts";
 import { Policies } from "./policies/policies.ts";
 import { type EngineOptions, ShardState } from "./state/shard-state.ts";
@@ -133,28 +133,28 @@ export class Delivery extends ShardState {
 
   /**
    * Ends a reservation without its holder: unless a policy says otherwise, the job becomes ready
-   * and is offered. A return without a cause is neither a failure nor an attempt: the client never
-   * got the job, or the server stops. It needs no record, because the log treats reserved jobs as
-   * ready.
+   * and is offered. For a plain job, an end that is no attempt needs no record: the log treats
+   * reserved jobs as ready, and excuses their reservations.
    */
-  protected takeBack(slot: number, session: Session, nowMs: number, cause?: FailureCause): void {
+  protected takeBack(slot: number, session: Session, end: End, nowMs: number): void {
     const tube = this.tubeOf(slot);
     assert(session.held.size > 0, "a job is taken back from its holder");
     this.leaveHolder(slot, session, nowMs);
-    if (cause !== undefined) this.policies.failures.add(slot, cause, session.index, nowMs);
-    if (this.policies.applyTo(slot, tube)) {
-      if (cause === undefined) this.policies.excused(slot, tube);
-      this.endReservation(slot, tube, 0, nowMs);
+    if (end.failure !== undefined) this.policies.failures.add(slot, end.failure, session.index, nowMs);
+    const hasPolicies = this.policies.applyTo(slot, tube);
+    if (!end.isAttempt) this.policies.excused(slot);
+    if (hasPolicies) {
+      this.endReservation(slot, tube, end, 0, nowMs);
       return;
     }
     this.queues.becomeReady(slot, tube, nowMs);
-    if (cause !== undefined) this.records?.updated(slot);
+    if (end.isAttempt) this.records?.updated(slot);
     this.serve(tube, nowMs);
   }
 
   /** Ends a reservation of a job that left its holder; the policies decide where the job goes. */
-  protected endReservation(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
-    const readyIn = this.policies.reservationEnded(slot, tube, delayMs, nowMs);
+  protected endReservation(slot: number, tube: Tube, end: End, delayMs: number, nowMs: number): void {
+    const readyIn = this.policies.reservationEnded(slot, tube, end, delayMs, nowMs);
     if (readyIn !== undefined) this.serve(readyIn, nowMs);
     if (readyIn === tube) return;
     this.serveIfLimited(tube, nowMs);

@@ -9,12 +9,12 @@
 // classes that it extends have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { FailureCause } from "../protocol/job-failure.ts";
 import { FlowWork } from "./flow-work.ts";
 import { BodySearch } from "./jobs/body-search.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
+import { ENDS } from "./policies/ends.ts";
 import { NO_ROW } from "./policies/key-table.ts";
 import { Schedules } from "./schedules/schedules.ts";
 import { SettingChange } from "./tubes/setting-change.ts";
@@ -153,10 +153,10 @@ export class Engine extends FlowWork {
     this.runDue(nowMs);
     if (session.waiting !== Waiting.No) this.waiters.end(session);
     const { heldInOrder } = session;
-    const cause = session.endsWithServer ? undefined : FailureCause.Disconnected;
+    const end = session.endsWithServer ? ENDS.Stopped : ENDS.Disconnected;
     let steps = 0;
     for (; heldInOrder.first !== NO_SLOT && steps < stepsMax; steps++)
-      this.takeBack(heldInOrder.first, session, nowMs, cause);
+      this.takeBack(heldInOrder.first, session, end, nowMs);
     assert(
       (heldInOrder.first === NO_SLOT) === (session.held.size === 0),
       "a session's heap and list have the same jobs",

@@ -3,11 +3,11 @@
 
 import { assert } from "../base/assert.ts";
 import { BatchState } from "../protocol/batch-facts.ts";
-import { FailureCause } from "../protocol/job-failure.ts";
 import type { BatchRow } from "./flows/batch-row.ts";
 import { FlowFlag } from "./jobs/job-flows.ts";
 import type { IndexPlace } from "./jobs/job-index.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { ENDS } from "./policies/ends.ts";
 import { NOBODY } from "./policies/failures.ts";
 import { isLostAfter, reasonOf, spanOf } from "./policies/put-flows.ts";
 import { Transfers } from "./transfers.ts";
@@ -53,7 +53,7 @@ export class FlowWork extends Transfers {
     flows.after[row] = 0;
     if (isLostAfter(batch, (flows.flags[row]! & FlowFlag.Any) !== 0)) {
       this.batches.counts.buried++;
-      this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reasonOf(batch)));
+      this.policies.failures.add(slot, ENDS.Buried.failure, NOBODY, nowMs, spanOf(reasonOf(batch)));
       this.countBury(slot, tube);
       this.queues.becomeBuried(slot, tube, nowMs);
       this.records?.updated(slot);
@@ -86,7 +86,7 @@ export class FlowWork extends Transfers {
       if (slot === NO_SLOT) break;
       const batch = this.#sweptBatch(slot);
       if (batch === undefined) continue;
-      this.discard(slot, nowMs);
+      this.discard(slot, ENDS.Cancelled, nowMs);
       if (batch.open === 0) sweeping.delete(batch);
       left--;
     }

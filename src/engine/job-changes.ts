@@ -5,7 +5,7 @@ import { JobCommands } from "./job-commands.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { ChangedFacts, JobChange } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
-import { limitsAttempts } from "./policies/attempts.ts";
+import { ENDS, type End } from "./policies/ends.ts";
 import type { Tube } from "./tubes/tube.ts";
 import type { Session } from "./waiting/session.ts";
 import { MoveOutcome } from "./walks/tube-moving.ts";
@@ -34,7 +34,8 @@ export class JobChanges extends JobCommands {
     assert(!isHeld || page.holder[row] === session.index, "only its holder changes a reserved job");
     const { pri, ttrSeconds, delayMs, ttlMs, tube: target } = change;
     // This must precede the change of the TTR, from which the hold time is computed.
-    if (isHeld && (target !== undefined || delayMs !== undefined)) this.#excuse(slot, tube, nowMs);
+    if (isHeld && (target !== undefined || delayMs !== undefined))
+      this.#countReturn(slot, tube, change, nowMs);
     if (ttlMs !== undefined) this.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.queues.reprioritise(slot, tube, pri);
     if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
@@ -75,7 +76,9 @@ export class JobChanges extends JobCommands {
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
-    if (ttlMs !== undefined || target !== undefined) page.makeExtras();
+    const isHeld = page.state[row] === JobState.Reserved;
+    // The record of a job that stays reserved excuses the reservation, in case the server ends.
+    if (isHeld || ttlMs !== undefined || target !== undefined) page.makeExtras();
     if (target === undefined || target === tube.name) return Outcome.Done;
     if (!this.ownsTube(target)) return Outcome.OtherShard;
     const there = this.tubes.open(target);
@@ -121,21 +124,22 @@ export class JobChanges extends JobCommands {
     this.dropIfUnused(tube);
   }
 
-  /** Counts the return of a held job, which is not a lost attempt. */
-  #excuse(slot: number, tube: Tube, nowMs: number): void {
+  /** Counts the return of a held job. */
+  #countReturn(slot: number, tube: Tube, change: JobChange, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Reserved, "only a holder returns a job");
     this.handedOn(slot, tube, nowMs);
     page.releases[row] = page.releases[row]! + 1;
-    this.policies.excused(slot, tube);
+    if (!endOf(change).isAttempt) this.policies.excused(slot);
   }
 
   /**
    * Returns the job's properties after a change that needs another shard; the job here stays
    * unchanged.
    */
-  changedFacts(slot: number, { pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): ChangedFacts {
+  changedFacts(slot: number, change: JobChange, nowMs: number): ChangedFacts {
+    const { pri, ttrSeconds, ttlMs } = change;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { extras } = page;
@@ -143,7 +147,7 @@ export class JobChanges extends JobCommands {
     const isHeld = page.state[row] === JobState.Reserved;
     const expiresAtMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
     assert(expiresAtMs >= 0, "a job expires at a time, or never");
-    const isExcused = isHeld && limitsAttempts(this.tubeOf(slot));
+    const isExcused = isHeld && !endOf(change).isAttempt;
     return {
       pri: pri ?? page.pri[row]!,
       ttrSeconds: ttrSeconds ?? page.ttrSeconds[row]!,
@@ -233,4 +237,9 @@ export class JobChanges extends JobCommands {
   originOf(slot: number): string {
     return this.policies.deaths.isDead(slot) ? this.policies.attributes.originOf(slot) : "";
   }
+}
+
+/** Returns how a change that returns a held job ends its reservation. */
+function endOf({ tube }: JobChange): End {
+  return tube === undefined ? ENDS.Updated : ENDS.HandedOn;
 }

@@ -1,7 +1,6 @@
 // Commands that put, delete, release, bury and kick jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { FailureCause } from "../protocol/job-failure.ts";
 import type { Span } from "../protocol/request.ts";
 import { BatchReserves } from "./batch-reserves.ts";
 import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
@@ -9,6 +8,7 @@ import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
+import { ENDS, type End } from "./policies/ends.ts";
 import { NOBODY } from "./policies/failures.ts";
 import { spanOf } from "./policies/put-flows.ts";
 import { PutVerdict } from "./policies/put-verdict.ts";
@@ -104,7 +104,7 @@ export class JobCommands extends BatchReserves {
 
   /** Buries a new job whose batch has failed already. */
   #beginLost(slot: number, tube: Tube, reason: Uint8Array, nowMs: number): void {
-    this.policies.failures.add(slot, FailureCause.Buried, NOBODY, nowMs, spanOf(reason));
+    this.policies.failures.add(slot, ENDS.Buried.failure, NOBODY, nowMs, spanOf(reason));
     this.countBury(slot, tube);
     this.queues.becomeBuried(slot, tube, nowMs);
   }
@@ -226,41 +226,21 @@ export class JobCommands extends BatchReserves {
       this.#endHolding(slot, session, nowMs);
     } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     else this.queues.leave(slot);
-    this.#delete(slot, isHeld, nowMs);
+    this.#remove(slot, isHeld ? ENDS.Done : ENDS.Deleted, nowMs);
     return Outcome.Done;
   }
 
-  /**
-   * Deletes a job in any state, whichever session holds it. As with `delete`, a key that outlives
-   * its job stays taken.
-   */
-  deleteAnyway(slot: number, nowMs: number): void {
+  /** Deletes a job in any state, whichever session holds it. */
+  discard(slot: number, end: End, nowMs: number): void {
     this.leave(slot, nowMs);
-    this.#delete(slot, false, nowMs);
+    this.#remove(slot, end, nowMs);
   }
 
-  /** Deletes a job. `done` tells whether its work is done, as opposed to given up. */
-  #delete(slot: number, done: boolean, nowMs: number): void {
+  /** Removes a job that has left its queue, and its tube if that is unused. */
+  #remove(slot: number, end: End, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
     if (page.extras === undefined) this.records?.deleted(page.id[rowOf(slot)]!);
-    else this.policies.recordEnd(slot, done, nowMs);
-    this.#endDeleted(slot, nowMs);
-  }
-
-  /**
-   * Deletes a job in any state as a part of its tube, and the tube if that is unused. Forgets its
-   * key at once, so that another put can use it.
-   */
-  discard(slot: number, nowMs: number): void {
-    this.leave(slot, nowMs);
-    const batch = this.batches.end(slot, false);
-    const id = this.jobs.pageOf(slot).id[rowOf(slot)]!;
-    if (batch === undefined) this.records?.deleted(id);
-    else this.records?.ended(id, batch.number, batch.done, batch.failed);
-    this.#endDeleted(slot, nowMs);
-  }
-
-  #endDeleted(slot: number, nowMs: number): void {
+    else this.policies.recordEnd(slot, end, nowMs);
     const tube = this.tubeOf(slot);
     tube.deletes++;
     this.jobDeletes++;
@@ -282,8 +262,9 @@ export class JobCommands extends BatchReserves {
   ): Outcome {
     const slot = this.#takeFromHolder(session, id, pri, nowMs);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    if (reason !== undefined && reason.length > 0)
-      this.policies.failures.add(slot, FailureCause.Released, session.index, nowMs, reason);
+    const end = reason !== undefined && reason.length > 0 ? ENDS.ReleasedWithReason : ENDS.Released;
+    if (end.failure !== undefined)
+      this.policies.failures.add(slot, end.failure, session.index, nowMs, reason);
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
@@ -292,7 +273,7 @@ export class JobCommands extends BatchReserves {
     page.delaySeconds[row] = delaySeconds;
     page.releases[row] = page.releases[row]! + 1;
     if (this.policies.applyTo(slot, tube)) {
-      this.endReservation(slot, tube, delaySeconds * 1000, nowMs);
+      this.endReservation(slot, tube, end, delaySeconds * 1000, nowMs);
       return Outcome.Done;
     }
     if (delaySeconds > 0) this.queues.becomeDelayed(slot, tube, nowMs + delaySeconds * 1000);
@@ -305,7 +286,7 @@ export class JobCommands extends BatchReserves {
   bury(session: Session, id: number, pri: number, nowMs: number, reason?: Span): Outcome {
     const slot = this.#takeFromHolder(session, id, pri, nowMs);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    this.policies.failures.add(slot, FailureCause.Buried, session.index, nowMs, reason);
+    this.policies.failures.add(slot, ENDS.Buried.failure, session.index, nowMs, reason);
     const tube = this.tubeOf(slot);
     this.countBury(slot, tube);
     this.queues.becomeBuried(slot, tube, nowMs);

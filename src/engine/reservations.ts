@@ -4,6 +4,7 @@ import { assert, CHECKED } from "../base/assert.ts";
 import { ReserveOrder } from "../protocol/reserve-order.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Outcome } from "./jobs/outcome.ts";
+import { ENDS } from "./policies/ends.ts";
 import { Timers } from "./timers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { ReadyOrder } from "./waiting/ready-order.ts";
@@ -366,7 +367,7 @@ export class Reservations extends Timers {
     this.runDue(nowMs);
     const slot = this.heldBy(session, id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    this.takeBack(slot, session, nowMs);
+    this.takeBack(slot, session, ENDS.Unreceived, nowMs);
     this.sessionTimers.set(session);
     return Outcome.Done;
   }

@@ -1,9 +1,9 @@
 // Runs due timers: of expiring jobs, delayed jobs, pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
-import { FailureCause } from "../protocol/job-failure.ts";
 import { Delivery } from "./delivery.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { ENDS } from "./policies/ends.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { type Session, Waiting } from "./waiting/session.ts";
@@ -156,6 +156,6 @@ export class Timers extends Delivery {
     page.timeouts[row] = page.timeouts[row]! + 1;
     this.jobTimeouts++;
     this.tubeOf(slot).timeouts++;
-    this.takeBack(slot, session, nowMs, FailureCause.TimedOut);
+    this.takeBack(slot, session, ENDS.TimedOut, nowMs);
   }
 }

@@ -12,6 +12,7 @@ import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
+import { ENDS } from "./policies/ends.ts";
 import { type Arrival, Travel } from "./transfer/job-travel.ts";
 import type { Tube } from "./tubes/tube.ts";
 
@@ -99,6 +100,9 @@ export class Transfers extends Duplicates {
       this.queues.becomeHeldAgain(slot, tube, holder);
       holder.turns?.holdsAgain(tube, nowMs);
       this.sessionTimers.set(holder);
+    } else if (before === JobState.Reserved) {
+      if (!ENDS.HandOverFailed.isAttempt) this.policies.excused(slot);
+      this.queues.becomeReady(slot, tube, nowMs);
     } else if (before === JobState.Delayed) this.queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
     else if (before === JobState.Buried) {
       this.queues.becomeBuried(slot, tube, nowMs);

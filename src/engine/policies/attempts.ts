@@ -2,7 +2,7 @@
 // kicks and blameless returns raise the job's `attemptsBase`.
 
 import { assert } from "../../base/assert.ts";
-import { type JobPage, type JobTable, rowOf } from "../jobs/job-table.ts";
+import type { JobPage } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { TubePolicy } from "../tubes/tube-settings.ts";
 
@@ -14,19 +14,6 @@ export function attemptsOf(page: JobPage, row: number): number {
 /** Returns whether the job has used up the attempts that its tube allows. */
 export function isSpent({ policy }: Tube, attempts: number): boolean {
   return policy !== undefined && policy.maxAttempts > 0 && attempts >= policy.maxAttempts;
-}
-
-/** Returns whether the tube limits attempts, so that there is one to excuse. */
-export function limitsAttempts({ policy }: Tube): boolean {
-  return policy !== undefined && policy.maxAttempts > 0;
-}
-
-/**
- * Excuses a job that its holder returned blamelessly: the reservation is not counted as an attempt.
- */
-export function excuse(jobs: JobTable, slot: number, tube: Tube): void {
-  if (!limitsAttempts(tube)) return;
-  jobs.pageOf(slot).makeExtras().attemptsBase[rowOf(slot)]!++;
 }
 
 /** Restores all attempts of a job, and its first backoff, if its tube counts attempts. */

@@ -5,14 +5,14 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
-import { FailureCause } from "../../protocol/job-failure.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
-import { attemptsOf, backoffMs, excuse, isSpent, resetAttempts } from "./attempts.ts";
+import { attemptsOf, backoffMs, isSpent, resetAttempts } from "./attempts.ts";
 import { DeadJobs } from "./dead-jobs.ts";
+import { ENDS, type End, KeyAfter, MemberAfter } from "./ends.ts";
 import { Failures, NOBODY } from "./failures.ts";
 import { GroupMembership } from "./group-membership.ts";
 import { JobStore } from "./job-store.ts";
@@ -91,7 +91,7 @@ export class Policies {
   // --- the end of a reservation ---------------------------------------------------------------
 
   /** Ends a reservation as the policies say; returns the tube if the job is ready there. */
-  reservationEnded(slot: number, tube: Tube, delayMs: number, nowMs: number): Tube | undefined {
+  reservationEnded(slot: number, tube: Tube, end: End, delayMs: number, nowMs: number): Tube | undefined {
     const { jobs, queues, records } = this.#shard;
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -102,10 +102,10 @@ export class Policies {
       return undefined;
     }
     const attempts = attemptsOf(page, row);
-    if (isSpent(tube, attempts)) return this.#die(slot, tube, nowMs);
+    if (end.isAttempt && isSpent(tube, attempts)) return this.#die(slot, tube, nowMs);
     const { policy } = tube;
     let waitMs = delayMs;
-    if (waitMs === 0 && policy !== undefined && policy.backoffMs > 0) {
+    if (waitMs === 0 && end.backsOff && policy !== undefined && policy.backoffMs > 0) {
       waitMs = backoffMs(policy, page.id[row]!, attempts);
       page.delaySeconds[row] = Math.floor(waitMs / 1000);
     }
@@ -178,11 +178,15 @@ export class Policies {
   }
 
   /**
-   * Excuses a job that its holder returned blamelessly: the reservation is not counted as an
-   * attempt.
+   * Excuses a job whose reservation ends and was no attempt, whatever its tube limits now: the
+   * limit may be set later, and the job may move. If memory is exhausted, the reservation counts.
    */
-  excused(slot: number, tube: Tube): void {
-    excuse(this.#shard.jobs, slot, tube);
+  excused(slot: number): void {
+    try {
+      this.#shard.jobs.pageOf(slot).makeExtras().attemptsBase[rowOf(slot)]!++;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+    }
   }
 
   /**
@@ -224,15 +228,14 @@ export class Policies {
     return tube;
   }
 
-  /**
-   * Records the removal of a job; its key may stay. `done` tells whether its work is done, as
-   * opposed to given up.
-   */
-  recordEnd(slot: number, done: boolean, nowMs: number): void {
+  /** Records the removal of a job; its key may stay. */
+  recordEnd(slot: number, end: End, nowMs: number): void {
     const { batches, jobs, records } = this.#shard;
+    assert(end.key === KeyAfter.Remembered, "a job that is removed no longer holds its key");
+    assert(end.member !== MemberAfter.Open, "a job that is removed is no open member");
     const page = jobs.pageOf(slot);
     const id = page.id[rowOf(slot)]!;
-    const batch = batches.end(slot, done);
+    const batch = batches.end(slot, end.member === MemberAfter.Done);
     // This record ends the job. One of its key may follow: if that is lost, so is only the key.
     if (batch !== undefined) records?.ended(id, batch.number, batch.done, batch.failed);
     if (page.extras !== undefined && this.keys.end(slot, nowMs)) return;
@@ -250,13 +253,13 @@ export class Policies {
         "a job that expires is in no queue",
       );
     if (tube.policy?.expireBuries === true) {
-      this.failures.add(slot, FailureCause.Expired, NOBODY, nowMs);
+      this.failures.add(slot, ENDS.Expired.failure, NOBODY, nowMs);
       this.deaths.mark(slot, tube, DeathReason.Expired);
       queues.becomeBuried(slot, tube, nowMs);
       records?.updated(slot);
       return;
     }
-    this.recordEnd(slot, false, nowMs);
+    this.recordEnd(slot, ENDS.Expired, nowMs);
     this.store.end(slot, tube);
   }
 }

@@ -9,8 +9,9 @@ import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
 import { FlowFlag, type JobFlows } from "../jobs/job-flows.ts";
-import { type JobPage, rowOf } from "../jobs/job-table.ts";
+import { type JobPage, JobState, rowOf } from "../jobs/job-table.ts";
 import type { ShardState } from "../state/shard-state.ts";
+import { ENDS } from "./ends.ts";
 import type { Failures } from "./failures.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 
@@ -128,12 +129,20 @@ export class StoredAttributes {
 
   /** Writes the attributes that every UPDATE contains. */
   writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
-    const { extras, failures } = this.#shard.jobs.pageOf(slot);
-    if (extras !== undefined) this.#writeExtras(extras, rowOf(slot), writer, wallOffsetMs);
+    const { extras, failures, state } = this.#shard.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const isReserved = state[row] === JobState.Reserved;
+    if (extras !== undefined) this.#writeExtras(extras, row, isReserved, writer, wallOffsetMs);
     if (failures !== undefined) this.#failures.write(slot, writer, wallOffsetMs);
   }
 
-  #writeExtras(extras: JobExtras, row: number, writer: AttributeWriter, wallOffsetMs: number): void {
+  #writeExtras(
+    extras: JobExtras,
+    row: number,
+    isReserved: boolean,
+    writer: AttributeWriter,
+    wallOffsetMs: number,
+  ): void {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
@@ -141,7 +150,9 @@ export class StoredAttributes {
     this.#keys.write(extras, row, writer);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
-    if (extras.attemptsBase[row]! > 0) writer.uint32(Attribute.AttemptsBase, extras.attemptsBase[row]!);
+    // After a restart, a reserved job is ready: its reservation ended with the server.
+    const excused = extras.attemptsBase[row]! + Number(isReserved && !ENDS.Stopped.isAttempt);
+    if (excused > 0) writer.uint32(Attribute.AttemptsBase, excused);
     const originBytes = extras.originBytes[row]!;
     if (originBytes > 0) {
       this.#shard.bodies.read(extras.origin[row]!, 0, this.#scratch, 0, originBytes);

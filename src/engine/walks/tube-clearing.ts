@@ -2,6 +2,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import { ENDS, type End } from "../policies/ends.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
 
@@ -10,7 +11,7 @@ export interface ClearedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
   /** Deletes a job in any state. */
-  discard(slot: number, nowMs: number): void;
+  discard(slot: number, end: End, nowMs: number): void;
 }
 
 /** States whose queues belong to the tube; reserved jobs belong to their holders. */
@@ -72,7 +73,7 @@ export class TubeClearing {
   }
 
   #discard(slot: number, nowMs: number): void {
-    this.#engine.discard(slot, nowMs);
+    this.#engine.discard(slot, ENDS.Cleared, nowMs);
     this.cleared++;
     this.jobsLeft--;
     assert(this.jobsLeft >= 0, "a clearing deletes no more jobs than its limit");

@@ -4,6 +4,7 @@
 import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { ENDS } from "../../engine/policies/ends.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
 import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/walks/job-walk.ts";
 import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
@@ -160,7 +161,7 @@ export class BulkWork implements ControlWork {
     if (act === "move") return this.#move(slot, this.#question.to!, false);
     if (act === "redrive") return this.#redrive(slot);
     if (act === "update") return this.#update(id);
-    engine.discard(slot, nowMs);
+    engine.discard(slot, ENDS.Cleared, nowMs);
     return true;
   }
 }

@@ -2,6 +2,7 @@
 
 import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { ENDS } from "../../engine/policies/ends.ts";
 import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
 import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";
@@ -21,7 +22,7 @@ export function actOnJob(
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
   if (isReserved && (act === "move" || !force)) return "reserved";
   if (act === "move") return moveTo(shard, slot, to!);
-  engine.deleteAnyway(slot, nowMs);
+  engine.discard(slot, ENDS.Deleted, nowMs);
   return "done";
 }
 

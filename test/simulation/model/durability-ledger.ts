@@ -361,20 +361,26 @@ function checkOrder(taken: readonly OwedChange[]): void {
 }
 
 /**
- * Without what a restart may change. A reservation of a plain job that its client's end has ended
- * leaves no record, so its count comes back as it was before; nor does the end of a delay, or of a
- * remembered key, which a start sees by its time.
+ * Without what a restart may change. A reservation of a plain job that a stop has ended leaves no
+ * record, so the count of reservations comes back as it was before, but not that of attempts; nor
+ * does the end of a delay, or of a remembered key, which a start sees by its time.
  */
 function toBeKept(kept: Kept, wallMs: number): Kept {
   if (kept.state === "remembered") return kept;
   const { state, deadlineAtMs } = kept;
-  const [, ...others] = kept.counts;
+  const [reserves, ...others] = kept.counts;
+  const attempts = reserves - kept.policy.attemptsBase;
   const isReady = state === "delayed" && deadlineAtMs <= wallMs;
   const now = isReady ? ({ state: "ready", deadlineAtMs: 0 } as const) : { state, deadlineAtMs };
   const { keyState, keyUntilMs } = kept.policy;
   const isOver = keyState === KeyState.Remembered && keyUntilMs <= wallMs;
   const key = isOver ? { keyState: KeyState.Lost, keyUntilMs: 0 } : { keyState, keyUntilMs };
-  return { ...kept, ...now, counts: [0, ...others], policy: { ...kept.policy, ...key } };
+  return {
+    ...kept,
+    ...now,
+    counts: [attempts, ...others],
+    policy: { ...kept.policy, ...key, attemptsBase: 0 },
+  };
 }
 
 /** A job that moves to another tube is buried there anew, and the log may end before that. */

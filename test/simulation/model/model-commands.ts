@@ -6,7 +6,7 @@ import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
 import { AT_HOME, isFree, isLimited, NEVER, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
-import type { ModelDeaths } from "./model-deaths.ts";
+import { LOST, type ModelDeaths } from "./model-deaths.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";
@@ -59,9 +59,7 @@ export class ModelCommands {
     const held = this.#model.connections.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
       if (!isStop) this.#model.deaths.fail(job, "disconnected", nowMs);
-      // An end of the server is no attempt.
-      else if (job.tube.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
-      this.#model.deaths.endReservation(job, 0, !isStop, nowMs);
+      this.#model.deaths.endReservation(job, 0, { isAttempt: !isStop, isLogged: !isStop }, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }
     this.#model.registry.unuse(session, shard);
@@ -205,7 +203,7 @@ export class ModelCommands {
     job.delaySeconds = delaySeconds;
     job.releases++;
     job.tube.releases++;
-    this.#model.deaths.endReservation(job, delaySeconds * 1000, true, nowMs);
+    this.#model.deaths.endReservation(job, delaySeconds * 1000, LOST, nowMs);
     this.#model.waiting.serve(job.tube, nowMs);
     return "done";
   }
@@ -321,7 +319,6 @@ export class ModelCommands {
     const { policy } = job;
     const isHeld = job.state === "reserved";
     const livesMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
-    const isExcused = isHeld && job.tube.resolved.values.maxAttempts > 0;
     return {
       travel: isHeld ? "handed" : "update",
       asReady: false,
@@ -332,7 +329,7 @@ export class ModelCommands {
         releases: job.releases + Number(isHeld),
       },
       expiresAtMs: ttlMs === undefined ? policy.expiresAtMs : livesMs,
-      attemptsBase: policy.attemptsBase + Number(isExcused),
+      attemptsBase: policy.attemptsBase + Number(isHeld),
     };
   }
 
@@ -343,8 +340,8 @@ export class ModelCommands {
     if (job.state === "reserved") {
       job.releases++;
       heldIn.releases++;
-      // That was no attempt.
-      if (heldIn.resolved.values.maxAttempts > 0) job.policy.attemptsBase++;
+      // That was no attempt, whatever is set now.
+      job.policy.attemptsBase++;
     } else if (job.state === "buried") this.#model.deaths.rescue(job, job.tube);
     if (delayMs > 0) this.#model.queues.becomeDelayed(job, nowMs, delayMs);
     else if (job.state !== "ready") this.#model.queues.becomeReady(job);
@@ -407,7 +404,7 @@ export class ModelCommands {
   discard(job: ModelJob, nowMs: number): void {
     // A reserve under way may have been told of its margin before.
     if (job.holder !== undefined) job.holder.expiredAt = this.#model.event;
-    this.#model.uniqueKeys.dropKey(job);
+    this.#model.uniqueKeys.endKey(job, nowMs);
     this.#deleteOne(job, false, nowMs);
   }
 }

@@ -22,6 +22,15 @@ interface Model extends ModelState {
   readonly flows: ModelFlows;
 }
 
+/** How a reservation ends; `isLogged`: even if the job has no policy. */
+export interface ReservationEnd {
+  readonly isAttempt: boolean;
+  readonly isLogged: boolean;
+}
+
+/** Its holder has lost it. */
+export const LOST: ReservationEnd = { isAttempt: true, isLogged: true };
+
 export class ModelDeaths {
   readonly #model: Model;
 
@@ -105,12 +114,16 @@ export class ModelDeaths {
     this.#model.registry.dropIfUnused(job.tube);
   }
 
-  /**
-   * Ends a reservation by release, timeout or disconnect. `isLogged`: even if the job has no
-   * policy.
-   */
-  endReservation(job: ModelJob, delayMs: number, isLogged: boolean, nowMs: number): void {
+  /** Ends a reservation by release, timeout, disconnect or a stop. */
+  endReservation(
+    job: ModelJob,
+    delayMs: number,
+    { isAttempt, isLogged }: ReservationEnd,
+    nowMs: number,
+  ): void {
     const { tube, policy } = job;
+    const keeps = isLogged || this.#model.log.hasPolicy(job);
+    if (!isAttempt) policy.attemptsBase++;
     const { values } = tube.resolved;
     job.holder = undefined;
     const attempts = job.reserves - policy.attemptsBase;
@@ -118,18 +131,18 @@ export class ModelDeaths {
       this.expire(job, nowMs);
       return;
     }
-    if (values.maxAttempts > 0 && attempts >= values.maxAttempts) {
+    if (isAttempt && values.maxAttempts > 0 && attempts >= values.maxAttempts) {
       this.#die(job, nowMs);
       return;
     }
     let waitMs = delayMs;
-    if (waitMs === 0 && values.backoffMs > 0) {
+    if (isAttempt && waitMs === 0 && values.backoffMs > 0) {
       waitMs = backoffMs({ ...values, sources: new Map() }, job.id, attempts);
       job.delaySeconds = Math.floor(waitMs / 1000);
     }
     if (waitMs > 0) this.#model.queues.becomeDelayed(job, nowMs, waitMs);
     else this.#model.queues.becomeReady(job);
-    if (isLogged || this.#model.log.hasPolicy(job)) this.#model.log.keep(job);
+    if (keeps) this.#model.log.keep(job);
   }
 
   /** Restores a kicked job's attempts, and its life if it died here. */

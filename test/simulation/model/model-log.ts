@@ -25,6 +25,9 @@ export class ModelLog {
 
   #keptJob(job: ModelJob): KeptJob {
     const { id, body, pri, delaySeconds, ttrSeconds, deadlineAtMs } = job;
+    // A reservation ends with the process, which is no attempt.
+    const policy =
+      job.state === "reserved" ? { ...job.policy, attemptsBase: job.policy.attemptsBase + 1 } : job.policy;
     return {
       id,
       tube: job.tube.name,
@@ -36,7 +39,7 @@ export class ModelLog {
       // A job that waits for a batch has none, whatever the log says.
       deadlineAtMs: job.state === "delayed" && !waits(job) ? deadlineAtMs + this.#model.wallOffsetMs : 0,
       counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
-      policy: keptPolicy(job.policy, this.#model.uniqueKeys.keyOf(job), this.#model.wallOffsetMs),
+      policy: keptPolicy(policy, this.#model.uniqueKeys.keyOf(job), this.#model.wallOffsetMs),
     };
   }
 

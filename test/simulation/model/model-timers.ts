@@ -3,7 +3,7 @@
 
 import { DEADLINE_MARGIN_MS } from "../../../src/protocol/limits.ts";
 import { NEVER } from "./job-order.ts";
-import type { ModelDeaths } from "./model-deaths.ts";
+import { LOST, type ModelDeaths } from "./model-deaths.ts";
 import type { ModelKey } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
@@ -132,7 +132,7 @@ export class ModelTimers {
       this.#model.jobTimeouts++;
       session.expiredAt = this.#model.event;
       this.#model.deaths.fail(job, "timed-out", nowMs);
-      this.#model.deaths.endReservation(job, 0, true, nowMs);
+      this.#model.deaths.endReservation(job, 0, LOST, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
     }
     const wait = this.#model.waiting.waitOf(session, shard);

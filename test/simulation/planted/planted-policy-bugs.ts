@@ -171,12 +171,12 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine("a job has one attempt more than it should", ({ policies }) => {
     const ended = policies.reservationEnded.bind(policies);
-    policies.reservationEnded = (slot, tube, delayMs, nowMs) => {
+    policies.reservationEnded = (slot, tube, end, delayMs, nowMs) => {
       const { policy } = tube;
-      if (policy === undefined || policy.maxAttempts === 0) return ended(slot, tube, delayMs, nowMs);
+      if (policy === undefined || policy.maxAttempts === 0) return ended(slot, tube, end, delayMs, nowMs);
       tube.policy = { ...policy, maxAttempts: policy.maxAttempts + 1 };
       try {
-        return ended(slot, tube, delayMs, nowMs);
+        return ended(slot, tube, end, delayMs, nowMs);
       } finally {
         tube.policy = policy;
       }
@@ -184,8 +184,8 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine("a back-off is not spread", ({ policies }) => {
     const ended = policies.reservationEnded.bind(policies);
-    policies.reservationEnded = (slot, tube, delayMs, nowMs) =>
-      ended(slot, tube, delayMs === 0 ? (tube.policy?.backoffMs ?? 0) : delayMs, nowMs);
+    policies.reservationEnded = (slot, tube, end, delayMs, nowMs) =>
+      ended(slot, tube, end, delayMs === 0 ? (tube.policy?.backoffMs ?? 0) : delayMs, nowMs);
   }),
   plantedInEngine("a full tube takes one job more", ({ policies }) => {
     policies.isFull = ({ policy, jobs }) => policy !== undefined && jobs > policy.maxJobs;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { ENDS } from "../../../src/engine/policies/ends.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 function held(traced: TracedEngine): void {
@@ -49,13 +50,13 @@ const ROWS: readonly (readonly [before: string, name: string, command: Command, 
   ["held", "delete", (engine, nowMs) => engine.delete(engine.session(0), 1, nowMs), "done: held 20, deleted 1 | gone | totalJobs 1 deletes 1 reserves 1"],
   ["held", "delete by another", (engine, nowMs) => engine.delete(engine.session(1), 1, nowMs), "notfound | t reserved reserves 1 at 60005 | totalJobs 1 reserves 1"],
   ["ready", "delete", (engine, nowMs) => engine.delete(engine.session(1), 1, nowMs), "done: deleted 1 | gone | totalJobs 1 deletes 1"],
-  ["held", "delete with its tube", (engine, nowMs) => engine.discard(engine.find(1), nowMs), "undefined: deleted 1 | gone | totalJobs 1 deletes 1 reserves 1"],
+  ["held", "delete with its tube", (engine, nowMs) => engine.discard(engine.find(1), ENDS.Cleared, nowMs), "undefined: deleted 1 | gone | totalJobs 1 deletes 1 reserves 1"],
   ["buried", "kick-job", (engine, nowMs) => engine.kickJob(1, nowMs), "done: updated 1 | t ready pri 3 reserves 1 buries 1 kicks 1 at 125 | totalJobs 1 reserves 1 buries 1 kicks 1"],
   ["delayed", "kick-job", (engine, nowMs) => engine.kickJob(1, nowMs), "done: updated 1 | t ready delay 9 kicks 1 | totalJobs 1 kicks 1"],
-  ["held", "return of what its client never got", (engine, nowMs) => engine.giveBackOne(engine.session(0), 1, nowMs), "done | t ready reserves 1 at 25 | totalJobs 1 reserves 1"],
+  ["held", "return of what its client never got", (engine, nowMs) => engine.giveBackOne(engine.session(0), 1, nowMs), "done | t ready reserves 1 at 25 excused 1 | totalJobs 1 reserves 1"],
   ["held", "timeout by an operator", (engine, nowMs) => engine.timeOutNow(1, nowMs), "done: updated 1 | t ready reserves 1 timeouts 1 at 25 | totalJobs 1 reserves 1 timeouts 1"],
   ["held", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false: updated 1 | t ready reserves 1 at 25 | totalJobs 1 reserves 1"],
-  ["stopping", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false | t ready reserves 1 at 25 | totalJobs 1 reserves 1"],
+  ["stopping", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false | t ready reserves 1 at 25 excused 1 | totalJobs 1 reserves 1"],
 ];
 
 describe("what comes of a command on a job", () => {

@@ -9,7 +9,14 @@ import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import type { PoliciesComparison } from "./policies-comparison.ts";
-import { KEYS, type ModelJob, NotedLog, type PoliciesState, TUBES } from "./policies-state.ts";
+import {
+  KEYS,
+  type LoggedJob,
+  type ModelJob,
+  NotedLog,
+  type PoliciesState,
+  TUBES,
+} from "./policies-state.ts";
 
 /** Parts of the run that this file uses. */
 interface RandomRun extends PoliciesState {
@@ -220,7 +227,14 @@ export class PoliciesActs {
     if (this.#run.random.chance(0.5)) this.close();
     this.#run.engine.runDue(this.#run.nowMs);
     this.#run.due();
-    for (const job of this.#run.jobs) if (job.state === "reserved") job.state = "ready";
+    for (const job of this.#run.jobs) {
+      if (job.state !== "reserved") continue;
+      job.state = "ready";
+      // Its reservation was no attempt, whether the log has heard of it or not.
+      const attempts = job.reserves - job.base - 1;
+      job.reserves = this.#run.log.jobs.get(job.id)!.reserves;
+      job.base = job.reserves - attempts;
+    }
     this.#run.seen.restarts++;
     const [before, log] = [this.#run.engine, this.#run.log];
     this.#run.log = new NotedLog();
@@ -236,7 +250,7 @@ export class PoliciesActs {
     this.#run.comparison.expectSameKeys();
   }
 
-  #restore(before: Engine, id: number, kept: { fixed: Buffer; mutable: Buffer; tube: string }): void {
+  #restore(before: Engine, id: number, kept: LoggedJob): void {
     const slot = before.find(id);
     const page = before.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -246,7 +260,7 @@ export class PoliciesActs {
       {
         ...{ id, tube: kept.tube, pri: page.pri[row]!, delaySeconds: 0, ttrSeconds: 2, file: 0 },
         ...{ bodyBytes: page.bodyBytes[row]!, atMs: page.createdAtMs[row]!, timeouts: 0, releases: 0 },
-        ...{ buries: 0, kicks: 0, reserves: page.reserves[row]! },
+        ...{ buries: 0, kicks: 0, reserves: kept.reserves },
         state: isHeld ? JobState.Ready : (page.state[row] as JobState),
         deadlineAtMs: isHeld ? this.#run.nowMs : page.deadlineAtMs[row]!,
       },

@@ -83,9 +83,9 @@ const PLANTED: Readonly<Record<string, Plant>> = {
   },
   "a dead job dies once more, and goes in circles": ({ policies }) => {
     const ended = policies.reservationEnded.bind(policies);
-    policies.reservationEnded = (slot, tube, delayMs, nowMs) => {
+    policies.reservationEnded = (slot, tube, end, delayMs, nowMs) => {
       if (policies.deaths.isDead(slot)) policies.deaths.revive(slot, tube);
-      return ended(slot, tube, delayMs, nowMs);
+      return ended(slot, tube, end, delayMs, nowMs);
     };
   },
   "an expired job stays": ({ policies }) => {

@@ -43,8 +43,15 @@ interface ModelWindow {
 }
 
 /** Contents of the log for each job: its last PUT and UPDATE. */
+export interface LoggedJob {
+  fixed: Buffer;
+  mutable: Buffer;
+  tube: string;
+  reserves: number;
+}
+
 export class NotedLog implements RecordSink {
-  readonly jobs = new Map<number, { fixed: Buffer; mutable: Buffer; tube: string }>();
+  readonly jobs = new Map<number, LoggedJob>();
   readonly keys = new Map<number, { fixed: Buffer; tube: string }>();
   engine!: Engine;
   readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
@@ -57,6 +64,10 @@ export class NotedLog implements RecordSink {
 
   #id(slot: number): number {
     return this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+  }
+
+  #reserves(slot: number): number {
+    return this.engine.jobs.pageOf(slot).reserves[rowOf(slot)]!;
   }
 
   roomForPut(): boolean {
@@ -74,13 +85,15 @@ export class NotedLog implements RecordSink {
   put(slot: number): boolean {
     const fixed = this.#written(slot, "writeFixed");
     const mutable = this.#written(slot, "writeMutable");
-    this.jobs.set(this.#id(slot), { fixed, mutable, tube: this.engine.tubeOf(slot).name });
+    const tube = this.engine.tubeOf(slot).name;
+    this.jobs.set(this.#id(slot), { fixed, mutable, tube, reserves: this.#reserves(slot) });
     return true;
   }
 
   updated(slot: number): void {
     const job = this.jobs.get(this.#id(slot))!;
     job.mutable = this.#written(slot, "writeMutable");
+    job.reserves = this.#reserves(slot);
     // An UPDATE without a name leaves the job where its PUT says.
     if (this.engine.policies.attributes.isMoved(slot)) job.tube = this.engine.tubeOf(slot).name;
     else assert.equal(job.tube, this.engine.tubeOf(slot).name, "a job that was moved says so in each UPDATE");

@@ -7,6 +7,7 @@ import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
+import { ENDS } from "../../../../src/engine/policies/ends.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { readFailures } from "../../../../src/protocol/job-failure.ts";
@@ -63,7 +64,7 @@ const { Success, Failure, Cancelled } = BatchOutcome;
 
 /** What becomes of job 1, which waits for batch 100; why, if it is buried; and the totals. */
 // biome-ignore format: a table
-const ENDS: readonly (readonly [outcome: BatchOutcome, any: boolean, delaySeconds: number, after: string])[] = [
+const WAIT_ENDS: readonly (readonly [outcome: BatchOutcome, any: boolean, delaySeconds: number, after: string])[] = [
   [Success, false, 0, "updated 1 | t ready at 1000 |  | 0 0 0 0 1; released 1"],
   [Success, false, 3, "updated 1 | t delayed delay 3 at 4000 |  | 0 0 0 0 1; released 1"],
   [Failure, false, 3, "updated 1 | t buried delay 3 buries 1 at 1000 | buried, attempt 0: batch b100: 1 of 3 members failed | 0 0 0 0 1; buried 1"],
@@ -73,7 +74,7 @@ const ENDS: readonly (readonly [outcome: BatchOutcome, any: boolean, delaySecond
 ];
 
 describe("a job that waits for a batch", () => {
-  for (const [outcome, afterAny, delaySeconds, after] of ENDS) {
+  for (const [outcome, afterAny, delaySeconds, after] of WAIT_ENDS) {
     const attributes = { afterName: "b100", afterAny };
     it(`of outcome ${outcome}${afterAny ? ", whatever it is," : ""} has its turn, its delay or its end`, () => {
       const bench = new BatchBench();
@@ -208,7 +209,7 @@ it("a put is refused by batches that don't take it", () => {
 const MEMBER_ENDS: readonly (readonly [name: string, end: (bench: BatchBench) => string, after: string])[] = [
   ["deleted by its holder", (bench) => { bench.hold(1); return bench.does((engine) => engine.delete(engine.session(0), 1, 0)); }, "done: held 0, ended 1 of batch 100, 1 done, 0 failed | done 1 | 0 0 1 0 0; done 1"],
   ["deleted by another", (bench) => bench.does((engine) => engine.delete(engine.session(0), 1, 0)), "done: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
-  ["discarded", (bench) => bench.does((engine) => engine.discard(engine.find(1), 0)), "undefined: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
+  ["discarded", (bench) => bench.does((engine) => engine.discard(engine.find(1), ENDS.Cleared, 0)), "undefined: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
   ["buried", (bench) => { bench.hold(1); return bench.does((engine) => engine.bury(engine.session(0), 1, 0, 0)); }, "done: held 0, updated 1 | open 1 buried 1 | 0 0 1 0 0; openMembers 1"],
   ["buried and deleted", (bench) => { bench.hold(1); bench.does((engine) => engine.bury(engine.session(0), 1, 0, 0)); return bench.does((engine) => engine.delete(engine.session(0), 1, 0)); }, "done: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
   ["buried and kicked", (bench) => { bench.hold(1); bench.does((engine) => engine.bury(engine.session(0), 1, 0, 0)); return bench.does((engine) => engine.kickJob(1, 0)); }, "done: updated 1 | open 1 | 0 0 1 0 0; openMembers 1"],

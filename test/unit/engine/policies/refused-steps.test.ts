@@ -9,6 +9,7 @@ import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import type { JobChange } from "../../../../src/engine/jobs/new-job.ts";
 import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
+import { ENDS } from "../../../../src/engine/policies/ends.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { MoveOutcome } from "../../../../src/engine/walks/tube-moving.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
@@ -241,7 +242,7 @@ describe("a job", () => {
   it("has no body in the arena when it is gone", () => {
     const bench = new Bench();
     assert.equal(bench.engine.bodies.allocate(0), EMPTY_BODY);
-    for (const id of [1, 2]) bench.engine.discard(bench.engine.find(id), 0);
+    for (const id of [1, 2]) bench.engine.discard(bench.engine.find(id), ENDS.Cleared, 0);
     bench.take();
     assert.equal(bench.engine.bodies.usedBytes, 0);
   });

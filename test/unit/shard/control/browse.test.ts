@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { ENDS } from "../../../../src/engine/policies/ends.ts";
 import type { BrowsePart, BrowseQuestion } from "../../../../src/message/control.ts";
 import { OnDuplicate } from "../../../../src/protocol/job-options.ts";
 import { beginBrowse } from "../../../../src/shard/control/browse.ts";
@@ -208,7 +209,7 @@ describe("jobs in the order of handing out", () => {
     const parts = partsOf(beginNext(engine), (part) => {
       if (part !== 1) return;
       engine.kickJob(10, 0);
-      engine.discard(engine.find(11), 0);
+      engine.discard(engine.find(11), ENDS.Cleared, 0);
       engine.move(engine.find(12), "other", false, 0);
     });
     const ids = idsOf(parts);

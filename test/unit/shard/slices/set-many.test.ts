@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
+import { ENDS } from "../../../../src/engine/policies/ends.ts";
 import type { Tube } from "../../../../src/engine/tubes/tube.ts";
 import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
@@ -156,7 +157,7 @@ describe("set-tube of more tubes than one turn allows", () => {
     engine.jobs.forEach((slot) => {
       slots.push(slot);
     });
-    for (const slot of slots) engine.discard(slot, server.nowMs);
+    for (const slot of slots) engine.discard(slot, ENDS.Cleared, server.nowMs);
     assert.equal(engine.findTube("g"), undefined);
     server.settle();
     assert.equal(client.takeReceived().toString(), "SET\r\n");

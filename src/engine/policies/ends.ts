@@ -1,0 +1,71 @@
+// The ways in which a reservation or a job ends, and what each means for attempts, backoff,
+// failures, the unique key and the batch. docs/commands.md shows this table to users.
+
+import { FailureCause } from "../../protocol/job-failure.ts";
+
+/** What becomes of the unique key. */
+export const KeyAfter = {
+  /** The job keeps it. */
+  Kept: "kept",
+  /** It is free, or remembered until `unique-for` is over. */
+  Remembered: "remembered",
+} as const;
+export type KeyAfter = (typeof KeyAfter)[keyof typeof KeyAfter];
+
+/** What becomes of a member of a batch. */
+export const MemberAfter = { Open: "open", Done: "done", Failed: "failed" } as const;
+export type MemberAfter = (typeof MemberAfter)[keyof typeof MemberAfter];
+
+export interface End {
+  readonly what: string;
+  /** Whether the reservation was an attempt, so that `max-attempts` counts it. */
+  readonly isAttempt: boolean;
+  /** Whether the job waits for the backoff of its tube, if nobody chose a delay. */
+  readonly backsOff: boolean;
+  /** How the failure appears in the job's `failures`; undefined if the end is none. */
+  readonly failure: FailureCause | undefined;
+  readonly key: KeyAfter;
+  readonly member: MemberAfter;
+}
+
+const { Kept, Remembered } = KeyAfter;
+const { Open, Done, Failed } = MemberAfter;
+
+function end<Cause extends FailureCause | undefined>(
+  what: string,
+  isAttempt: boolean,
+  backsOff: boolean,
+  failure: Cause,
+  key: KeyAfter,
+  member: MemberAfter,
+): End & { readonly failure: Cause } {
+  return { what, isAttempt, backsOff, failure, key, member };
+}
+
+export const ENDS = {
+  // The job comes back.
+  Released: end("`release`", true, true, undefined, Kept, Open),
+  ReleasedWithReason: end("`release` with `reason=`", true, true, FailureCause.Released, Kept, Open),
+  Buried: end("`bury`", true, false, FailureCause.Buried, Kept, Open),
+  TimedOut: end("its ttr is over", true, true, FailureCause.TimedOut, Kept, Open),
+  Disconnected: end("the connection ends", true, true, FailureCause.Disconnected, Kept, Open),
+  Stopped: end("the server stops, or is killed", false, false, undefined, Kept, Open),
+  Unreceived: end("its client never got the job", false, false, undefined, Kept, Open),
+  Updated: end("`update-job` with `delay=`", false, false, undefined, Kept, Open),
+  HandedOn: end("`update-job` with `tube=`", false, false, undefined, Kept, Open),
+  HandOverFailed: end(
+    "that, but the tube is full and the client is gone",
+    false,
+    false,
+    undefined,
+    Kept,
+    Open,
+  ),
+  // The job ends.
+  Done: end("`delete` by its holder", true, false, undefined, Remembered, Done),
+  Deleted: end("`delete` by anyone else", true, false, undefined, Remembered, Failed),
+  Cleared: end("`clear-tube`", true, false, undefined, Remembered, Failed),
+  Cancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
+  Expired: end("its ttl is over", true, false, FailureCause.Expired, Remembered, Failed),
+  Died: end("it has used up its attempts", true, false, undefined, Remembered, Failed),
+} as const satisfies Readonly<Record<string, End>>;
