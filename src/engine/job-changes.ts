@@ -76,9 +76,7 @@ export class JobChanges extends JobCommands {
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
-    const isHeld = page.state[row] === JobState.Reserved;
-    // The record of a job that stays reserved excuses the reservation, in case the server ends.
-    if (isHeld || ttlMs !== undefined || target !== undefined) page.makeExtras();
+    if (ttlMs !== undefined || target !== undefined) page.makeExtras();
     if (target === undefined || target === tube.name) return Outcome.Done;
     if (!this.ownsTube(target)) return Outcome.OtherShard;
     const there = this.tubes.open(target);

@@ -131,18 +131,15 @@ export class StoredAttributes {
   writeMutable(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { extras, failures, state } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const isReserved = state[row] === JobState.Reserved;
-    if (extras !== undefined) this.#writeExtras(extras, row, isReserved, writer, wallOffsetMs);
+    if (extras !== undefined) this.#writeExtras(extras, row, writer, wallOffsetMs);
+    // After a restart, a reserved job is ready: its reservation ended with the server.
+    const excused = state[row] === JobState.Reserved && !ENDS.Stopped.isAttempt ? 1 : 0;
+    const attemptsBase = (extras?.attemptsBase[row] ?? 0) + excused;
+    if (attemptsBase > 0) writer.uint32(attribute.Attribute.AttemptsBase, attemptsBase);
     if (failures !== undefined) this.#failures.write(slot, writer, wallOffsetMs);
   }
 
-  #writeExtras(
-    extras: JobExtras,
-    row: number,
-    isReserved: boolean,
-    writer: AttributeWriter,
-    wallOffsetMs: number,
-  ): void {
+  #writeExtras(extras: JobExtras, row: number, writer: AttributeWriter, wallOffsetMs: number): void {
     const { Attribute } = attribute;
     const flags = extras.flags[row]!;
     if ((flags & ExtraFlag.Moved) !== 0) writer.flag(Attribute.Moved);
@@ -150,9 +147,6 @@ export class StoredAttributes {
     this.#keys.write(extras, row, writer);
     if (extras.expiresAtMs[row]! > 0)
       writer.float64(Attribute.ExpiresAt, extras.expiresAtMs[row]! + wallOffsetMs);
-    // After a restart, a reserved job is ready: its reservation ended with the server.
-    const excused = extras.attemptsBase[row]! + Number(isReserved && !ENDS.Stopped.isAttempt);
-    if (excused > 0) writer.uint32(Attribute.AttemptsBase, excused);
     const originBytes = extras.originBytes[row]!;
     if (originBytes > 0) {
       this.#shard.bodies.read(extras.origin[row]!, 0, this.#scratch, 0, originBytes);

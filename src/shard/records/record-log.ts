@@ -238,8 +238,10 @@ export class RecordLog implements RecordSink {
   }
 
   updated(slot: number): void {
-    const { extras, failures } = this.#engine().jobs.pageOf(slot);
-    if ((extras !== undefined || failures !== undefined) && this.#longUpdate(slot)) return;
+    const { extras, failures, state } = this.#engine().jobs.pageOf(slot);
+    const hasAttributes =
+      extras !== undefined || failures !== undefined || state[rowOf(slot)] === JobState.Reserved;
+    if (hasAttributes && this.#longUpdate(slot)) return;
     encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
   }
 
