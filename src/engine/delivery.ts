@@ -4,8 +4,8 @@
 // them. Each extends the one before it, and calls only itself and those before it.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import type { End } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import type { End } from "./policies/ends.ts";
 import type { JobStore } from "./policies/job-store.ts";
 import { Policies } from "./policies/policies.ts";
 import { type EngineOptions, ShardState } from "./state/shard-state.ts";

@@ -11,10 +11,10 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { FlowWork } from "./flow-work.ts";
 import { BodySearch } from "./jobs/body-search.ts";
+import { ENDS } from "./jobs/ends.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT } from "./jobs/job-table.ts";
 import { BYTES_OF } from "./memory-use.ts";
-import { ENDS } from "./policies/ends.ts";
 import { NO_ROW } from "./policies/key-table.ts";
 import { Schedules } from "./schedules/schedules.ts";
 import { SettingChange } from "./tubes/setting-change.ts";

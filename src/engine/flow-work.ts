@@ -4,10 +4,10 @@
 import { assert } from "../base/assert.ts";
 import { BatchState } from "../protocol/batch-facts.ts";
 import type { BatchRow } from "./flows/batch-row.ts";
+import { ENDS } from "./jobs/ends.ts";
 import { FlowFlag } from "./jobs/job-flows.ts";
 import type { IndexPlace } from "./jobs/job-index.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { ENDS } from "./policies/ends.ts";
 import { NOBODY } from "./policies/failures.ts";
 import { isLostAfter, reasonOf, spanOf } from "./policies/put-flows.ts";
 import { Transfers } from "./transfers.ts";

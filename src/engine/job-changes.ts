@@ -2,10 +2,10 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { JobCommands } from "./job-commands.ts";
+import { ENDS, type End } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { ChangedFacts, JobChange } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
-import { ENDS, type End } from "./policies/ends.ts";
 import type { Tube } from "./tubes/tube.ts";
 import type { Session } from "./waiting/session.ts";
 import { MoveOutcome } from "./walks/tube-moving.ts";

@@ -2,9 +2,9 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { ReserveOrder } from "../protocol/reserve-order.ts";
+import { ENDS } from "./jobs/ends.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { Outcome } from "./jobs/outcome.ts";
-import { ENDS } from "./policies/ends.ts";
 import { Timers } from "./timers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { ReadyOrder } from "./waiting/ready-order.ts";

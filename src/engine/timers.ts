@@ -2,8 +2,8 @@
 
 import { assert } from "../base/assert.ts";
 import { Delivery } from "./delivery.ts";
+import { ENDS } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { ENDS } from "./policies/ends.ts";
 import { ResumedTubes } from "./tubes/resumed-tubes.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { type Session, Waiting } from "./waiting/session.ts";

@@ -8,11 +8,11 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { DeathReason } from "../protocol/job-attribute.ts";
 import { Duplicates } from "./duplicates.ts";
+import { ENDS } from "./jobs/ends.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
-import { ENDS } from "./policies/ends.ts";
 import { type Arrival, Travel } from "./transfer/job-travel.ts";
 import type { Tube } from "./tubes/tube.ts";
 

@@ -6,13 +6,13 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import { ENDS, type End, KeyAfter, MemberAfter } from "../jobs/ends.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf, backoffMs, isSpent, resetAttempts } from "./attempts.ts";
 import { DeadJobs } from "./dead-jobs.ts";
-import { ENDS, type End, KeyAfter, MemberAfter } from "./ends.ts";
 import { Failures, NOBODY } from "./failures.ts";
 import { GroupMembership } from "./group-membership.ts";
 import { JobStore } from "./job-store.ts";

@@ -6,12 +6,12 @@ import { latin1 } from "../../base/bytes.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
+import { ENDS } from "../jobs/ends.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
 import { FlowFlag, type JobFlows } from "../jobs/job-flows.ts";
 import { type JobPage, JobState, rowOf } from "../jobs/job-table.ts";
 import type { ShardState } from "../state/shard-state.ts";
-import { ENDS } from "./ends.ts";
 import type { Failures } from "./failures.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 

@@ -1,8 +1,8 @@
 // Deletes, in steps, the jobs of a tube that existed at the beginning and match a filter.
 
 import { assert } from "../../base/assert.ts";
+import { ENDS, type End } from "../jobs/ends.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import { ENDS, type End } from "../policies/ends.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
 

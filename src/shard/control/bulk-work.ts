@@ -3,8 +3,8 @@
 
 import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
+import { ENDS } from "../../engine/jobs/ends.ts";
 import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
-import { ENDS } from "../../engine/policies/ends.ts";
 import { Travel } from "../../engine/transfer/job-travel.ts";
 import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/walks/job-walk.ts";
 import { MoveOutcome } from "../../engine/walks/tube-moving.ts";

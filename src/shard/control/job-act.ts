@@ -1,8 +1,8 @@
 // An operator's action on one job.
 
 import { Outcome } from "../../engine/engine.ts";
+import { ENDS } from "../../engine/jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
-import { ENDS } from "../../engine/policies/ends.ts";
 import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
 import type { Answers, Questions } from "../../message/control.ts";
 import type { ControlShard } from "./control-work.ts";

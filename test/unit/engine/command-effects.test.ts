@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../src/engine/engine.ts";
-import { ENDS } from "../../../src/engine/policies/ends.ts";
+import { ENDS } from "../../../src/engine/jobs/ends.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 function held(traced: TracedEngine): void {

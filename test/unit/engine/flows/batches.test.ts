@@ -4,10 +4,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { ENDS } from "../../../../src/engine/jobs/ends.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
-import { ENDS } from "../../../../src/engine/policies/ends.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { readFailures } from "../../../../src/protocol/job-failure.ts";

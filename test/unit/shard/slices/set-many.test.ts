@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
-import { ENDS } from "../../../../src/engine/policies/ends.ts";
+import { ENDS } from "../../../../src/engine/jobs/ends.ts";
 import type { Tube } from "../../../../src/engine/tubes/tube.ts";
 import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";

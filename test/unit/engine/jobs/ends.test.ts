@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { it } from "node:test";
-import { ENDS, type End } from "../../../../src/engine/policies/ends.ts";
+import { ENDS, type End } from "../../../../src/engine/jobs/ends.ts";
 import { CAUSE_WORDS } from "../../../../src/protocol/job-failure.ts";
 
 const HEAD = "| what ends | attempt | backoff | failure | unique key | member |\n|---|---|---|---|---|---|\n";
