@@ -1,5 +1,6 @@
 // One acceptor of a thread: takes orders, listens, and passes clients to the transport.
 
+import type { ManualChange } from "../message/manual-change.ts";
 import { Counter, type Topology } from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
@@ -21,11 +22,13 @@ import {
   peerName,
 } from "./sockets/listener.ts";
 import { TlsSockets } from "./sockets/tls-sockets.ts";
+import { Backlog } from "./state/backlog.ts";
 import { type ClosedConnection, ClosedConnections } from "./state/closed-connections.ts";
 import type { ConnectionFacts } from "./state/connection-facts.ts";
 import type { ConnectionLog } from "./state/connection-log.ts";
+import { ManualChanges } from "./state/manual-changes.ts";
 import { type ProcessFacts, statsText } from "./state/stats-text.ts";
-import { VerboseLines } from "./state/verbose-lines.ts";
+
 import { ThreadLoads } from "./thread-loads.ts";
 
 export type TransportKind = "libuv" | "io_uring";
@@ -54,6 +57,8 @@ export type AcceptorOrder =
   | { order: "serve" }
   /** The main thread has taken the last batch of verbose lines. */
   | { order: "say-more" }
+  /** The same for changes by hand. */
+  | { order: "more-changes" }
   /** Queries about connections, and an order to end one. */
   | { order: "tell-connections"; question: number }
   | { order: "tell-closed"; question: number }
@@ -72,7 +77,8 @@ export type AcceptorNews =
   | { news: "closed"; question: number; acceptor: number; connections: readonly ClosedConnection[] }
   | { news: "connection-ended"; question: number; acceptor: number; found: boolean }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
-  | { news: "verbose"; lines: string[]; dropped: number };
+  | { news: "verbose"; lines: string[]; dropped: number }
+  | { news: "changes"; changes: readonly ManualChange[]; dropped: number };
 
 /** An acceptor's port to the main thread. */
 export interface AcceptorPort {
@@ -125,8 +131,11 @@ export class Acceptor {
   readonly #tls = new Map<number, TlsSockets>();
   /** The context for clients that are accepted without checks. */
   readonly #context: ConnectionContext;
-  readonly #verboseLines = new VerboseLines((lines, dropped) =>
+  readonly #verboseLines = new Backlog<string>((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
+  );
+  readonly #changes = new Backlog<ManualChange>((changes, dropped) =>
+    this.tell({ news: "changes", changes, dropped }),
   );
   readonly #descriptors: DescriptorShortage;
   #stopping = false;
@@ -155,8 +164,13 @@ export class Acceptor {
       statsText: () => statsText(topology, facts, monotonicMs()),
       // Only the HTTP thread asks for them.
       closed: topology.ports > topology.acceptors ? new ClosedConnections() : undefined,
-      trace: verbose > 1 ? (line) => this.#verboseLines.say(line) : undefined,
+      trace: verbose > 1 ? (line) => this.#verboseLines.add(line) : undefined,
     });
+    this.core.changes = new ManualChanges(
+      { nowMs: monotonicMs, wallMs: Date.now },
+      (change) => this.#changes.add(change),
+      () => this.#changes.drop(),
+    );
     this.#admission = this.#createAdmission(settings);
     this.#context = {
       core: this.core,
@@ -206,6 +220,7 @@ export class Acceptor {
     } else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "serve") this.#serve();
     else if (order.order === "say-more") this.#verboseLines.taken();
+    else if (order.order === "more-changes") this.#changes.taken();
     else if (order.order === "tell-connections") this.#tellConnections(order.question);
     else if (order.order === "tell-closed") this.#tellClosed(order.question);
     else if (order.order === "end-connection") this.#endConnection(order.question, order.slot, order.serial);
@@ -419,7 +434,7 @@ export class Acceptor {
   }
 
   #verbose(line: string): void {
-    if (this.#verbosity > 0) this.#verboseLines.say(line);
+    if (this.#verbosity > 0) this.#verboseLines.add(line);
   }
 
   /** Stops accepting, answers the commands in flight, then closes. */
@@ -434,6 +449,7 @@ export class Acceptor {
 
   #stopped(): void {
     this.#verboseLines.flush();
+    this.#changes.flush();
     this.tell({ news: "stopped" });
   }
 }

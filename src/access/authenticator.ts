@@ -1,5 +1,6 @@
 // Authenticates clients by a token, by a name and password, or by the names in a certificate.
 
+import type { CostlyCheck } from "./failure-limit.ts";
 import type { Identity } from "./identity.ts";
 import { hashOf, isPassword, sameHash } from "./secrets.ts";
 import { type Proof, type Token, tokenLine } from "./token-file.ts";
@@ -41,15 +42,20 @@ export class Authenticator {
     return valid(token, nowMs);
   }
 
-  /** Returns the identity for a name and its secret, generated or chosen, as in HTTP's Basic. */
-  async byPassword(name: string, secret: string, nowMs: number): Promise<Identity | undefined> {
+  /**
+   * Returns the identity for a name and its secret, generated or chosen, as in HTTP's Basic. A
+   * chosen secret takes a costly check.
+   */
+  byPassword(name: string, secret: string, nowMs: number): Identity | undefined | CostlyCheck<Identity> {
     const token = this.#byName.get(name);
     if (token === undefined || secret.length > SECRET_LENGTH_MAX) return undefined;
-    if (token.proof.kind === "sha256") {
-      return sameHash(token.proof.hash, hashOf(secret)) ? valid(token, nowMs) : undefined;
-    }
-    if (token.proof.kind !== "scrypt" || !(await this.#checkPassword(secret, token.proof))) return undefined;
-    return valid(token, nowMs);
+    const { proof } = token;
+    if (proof.kind === "sha256")
+      return sameHash(proof.hash, hashOf(secret)) ? valid(token, nowMs) : undefined;
+    if (proof.kind !== "scrypt") return undefined;
+    const check = async (): Promise<Identity | undefined> =>
+      (await this.#checkPassword(secret, proof)) ? valid(token, nowMs) : undefined;
+    return { guess: hashOf(`${proof.hash} ${secret}`), check };
   }
 
   async #checkPassword(secret: string, proof: Proof & { kind: "scrypt" }): Promise<boolean> {

@@ -1,5 +1,5 @@
 // Limits guesses of secrets per address: ten failures a minute, and never more concurrent checks
-// than failures left.
+// than failures left. Valid tokens pass whatever else came from their address.
 
 import ipaddr from "ipaddr.js";
 
@@ -25,68 +25,86 @@ interface UnderWay {
 
 type Found<T> = T | undefined;
 
+/** A check that costs so much that the limit comes first: of a password. */
+export interface CostlyCheck<T> {
+  /** Stands for the secret and for what it is compared with. */
+  readonly guess: string;
+  check(): Promise<Found<T>>;
+}
+
+interface Failures {
+  readonly sinceMs: number;
+  /** Of secrets that are long enough to be looked up at once. */
+  tokens: number;
+  /** Wrong passwords: the same one again is no further guess. */
+  readonly guesses: Set<string>;
+}
+
 export class FailureLimit {
-  readonly #failures = new RecentMap<string, { count: number; sinceMs: number }>(ADDRESSES_MAX);
+  readonly #failures = new RecentMap<string, Failures>(ADDRESSES_MAX);
   readonly #underWay = new Map<string, UnderWay>();
   #waiting = 0;
 
-  /** Returns whether the address has to wait before it may try again. */
-  isOver(address: string, nowMs: number): boolean {
-    return this.#left(networkOf(address), nowMs) <= 0;
-  }
-
-  note(address: string, nowMs: number): void {
-    const network = networkOf(address);
-    const before = this.#failures.get(network);
-    const isOld = before === undefined || nowMs >= before.sinceMs + WINDOW_MS;
-    this.#failures.set(
-      network,
-      isOld ? { count: 1, sinceMs: nowMs } : { ...before, count: before.count + 1 },
-    );
+  /**
+   * Counts a failure of a client that gave no password. Returns whether the limit was reached
+   * before.
+   */
+  note(address: string, nowMs: number): boolean {
+    if (address === "") return false;
+    const failures = this.#failuresOf(networkOf(address), nowMs);
+    return failures.tokens++ >= FAILURES_MAX;
   }
 
   /**
-   * Returns the result of `check`, or "over" without calling it. A check that finds nothing is a
-   * failure. A check in progress counts as a failure too, so concurrent guesses get no more tries
-   * than sequential ones; guesses beyond that wait.
+   * Returns what a client has proved, or "over" if its address has failed too often. What is known
+   * at once is never refused: others at the same address may have failed. For a costly check, the
+   * limit comes first. A check in progress counts as a failure, so concurrent guesses get no more
+   * tries than sequential ones; guesses beyond that wait. Clients of a unix socket have no address
+   * to tell them apart, so "" has no limit.
    */
   attempt<T extends object>(
     address: string,
     nowMs: () => number,
-    check: () => Found<T> | Promise<Found<T>>,
+    proof: Found<T> | CostlyCheck<T>,
   ): Found<T> | "over" | Promise<Found<T> | "over"> {
+    if (proof === undefined) return this.note(address, nowMs()) ? "over" : undefined;
+    if (!isCostly(proof)) return proof;
+    if (address === "") return proof.check();
     const network = networkOf(address);
-    const left = this.#left(network, nowMs());
+    const { guesses } = this.#failuresOf(network, nowMs());
+    if (guesses.has(proof.guess)) return undefined;
+    const left = FAILURES_MAX - guesses.size;
     if (left <= 0) return "over";
-    if (left <= (this.#underWay.get(network)?.count ?? 0)) return this.#attemptLater(network, nowMs, check);
-    const found = check();
-    if (found instanceof Promise) return this.#finish(network, nowMs, found);
-    if (found === undefined) this.note(network, nowMs());
-    return found;
+    if (left <= (this.#underWay.get(network)?.count ?? 0)) return this.#attemptLater(network, nowMs, proof);
+    return this.#finish(network, nowMs, proof);
   }
 
   async #attemptLater<T extends object>(
     network: string,
     nowMs: () => number,
-    check: () => Found<T> | Promise<Found<T>>,
+    proof: CostlyCheck<T>,
   ): Promise<Found<T> | "over"> {
     if (this.#waiting >= WAITING_MAX) return "over";
     this.#waiting++;
     await new Promise<void>((resolve) => this.#underWay.get(network)!.waiting.push(resolve));
     this.#waiting--;
-    const found = this.attempt(network, nowMs, check);
-    // An asynchronous check releases the next waiter itself when it ends.
+    const found = this.attempt(network, nowMs, proof);
+    // A check releases the next waiter itself when it ends.
     if (!(found instanceof Promise)) this.#goOn(network);
     return await found;
   }
 
-  async #finish<T>(network: string, nowMs: () => number, checked: Promise<Found<T>>): Promise<Found<T>> {
+  async #finish<T>(
+    network: string,
+    nowMs: () => number,
+    { guess, check }: CostlyCheck<T>,
+  ): Promise<Found<T>> {
     const underWay = this.#underWay.get(network) ?? { count: 0, waiting: [] };
     this.#underWay.set(network, underWay);
     underWay.count++;
     try {
-      const found = await checked;
-      if (found === undefined) this.note(network, nowMs());
+      const found = await check();
+      if (found === undefined) this.#failuresOf(network, nowMs()).guesses.add(guess);
       return found;
     } finally {
       underWay.count--;
@@ -103,14 +121,17 @@ export class FailureLimit {
     else if (underWay.count === 0) this.#underWay.delete(network);
   }
 
-  /** Returns how many failures the network has left. */
-  #left(network: string, nowMs: number): number {
-    const failures = this.#failures.get(network);
-    return failures === undefined || nowMs >= failures.sinceMs + WINDOW_MS
-      ? FAILURES_MAX
-      : FAILURES_MAX - failures.count;
+  /** Returns the failures of a network in this minute. */
+  #failuresOf(network: string, nowMs: number): Failures {
+    const before = this.#failures.get(network);
+    if (before !== undefined && nowMs < before.sinceMs + WINDOW_MS) return before;
+    const failures = { sinceMs: nowMs, tokens: 0, guesses: new Set<string>() };
+    this.#failures.set(network, failures);
+    return failures;
   }
 }
+
+const isCostly = <T extends object>(proof: T | CostlyCheck<T>): proof is CostlyCheck<T> => "guess" in proof;
 
 /** Returns the network of an IPv6 address, and any other address as it is. Idempotent. */
 function networkOf(address: string): string {

@@ -45,6 +45,8 @@ class App {
   #fault = "";
   /** Reason why the view may not be seen. */
   #refusal = "";
+  /** The reason is the link, and not the user. */
+  #isMisled = false;
   #hash = "";
   /** Query of the charts that were drawn last. */
   #drawn = "";
@@ -90,6 +92,7 @@ class App {
     else {
       this.#view = undefined;
       this.#refusal = detail;
+      this.#isMisled = status !== 403;
       this.#render();
     }
   }
@@ -187,7 +190,9 @@ class App {
     };
     const page =
       this.#refusal !== ""
-        ? refusal(this.#refusal, session)
+        ? this.#isMisled
+          ? wrongLink(this.#refusal)
+          : refusal(this.#refusal, session)
         : view === undefined
           ? noView(live)
           : view.frame.serves || this.#page.isOfServer === true
@@ -257,7 +262,7 @@ class App {
     const frame = this.#frame;
     if (lostSinceMs > 0) return ["bad", "disconnected"];
     if (this.#session === null) return ["warn", "signed out"];
-    if (this.#refusal !== "") return ["warn", "not permitted"];
+    if (this.#refusal !== "") return ["warn", this.#isMisled ? "wrong link" : "not permitted"];
     if (unsent !== "") return ["bad", "too much to show"];
     if (frame === undefined) return ["warn", "connecting"];
     if (isFrozen) return ["warn", "frozen"];
@@ -397,6 +402,13 @@ function oldView({ lostSinceMs, unsent }: Live): Part {
 
 const noView = ({ unsent }: Live): Part =>
   unsent === "" ? html`<p class="quiet">…</p>` : html`<div class="title"><h1>Too much to show</h1></div>`;
+
+/** The server knows no such thing. Its detail says why. */
+const wrongLink = (detail: string): Part => html`<div class="title"><h1>Nothing to show</h1></div>
+  <section class="card">
+    <p>${detail}</p>
+    <p>The link may be mistyped or cut off. <a href="#/">Go to the overview</a>.</p>
+  </section>`;
 
 const oldList = (fault: string): Part =>
   html`<p class="notice" role="status">The list on this page can't be refreshed: ${fault} The page keeps trying.</p>`;

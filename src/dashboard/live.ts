@@ -144,7 +144,7 @@ export class Live {
     let waitMs = POLL_MS;
     try {
       const { status, content } = await answerOf(`v1/events?${query}`);
-      if (status === 401 || status === 403) {
+      if (REFUSALS.includes(status)) {
         if (query === this.#query) this.#refused(status, detailOf(content, status));
         return;
       }
@@ -162,6 +162,9 @@ export class Live {
       }, waitMs);
   }
 }
+
+/** Answers that no further attempt changes: the link is wrong, or the user may not see the view. */
+const REFUSALS: readonly number[] = [400, 401, 403, 404, 414, 431];
 
 const never = (): boolean => false;
 

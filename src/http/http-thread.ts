@@ -10,6 +10,7 @@ import { contextOf, type SecureServer, serverOptionsOf } from "../acceptor/socke
 import { type ProcessFacts, statsText } from "../acceptor/state/stats-text.ts";
 import type { Token } from "../access/token-file.ts";
 import type { GroupMembers } from "../message/group.ts";
+import type { ManualChange } from "../message/manual-change.ts";
 import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
@@ -124,6 +125,8 @@ export type HttpOrder =
    * that.
    */
   | { order: "reloaded"; successful: boolean; successAt: number; question?: number; outcome: ReloadOutcome }
+  /** Changes by hand that acceptors have seen. */
+  | { order: "changes"; changes: readonly ManualChange[] }
   | { order: "stop" };
 
 /** Messages to the main thread. */
@@ -136,6 +139,8 @@ export type HttpNews =
   /** A request to reload the configuration. */
   | { news: "reload"; question: number }
   | { news: "serving" }
+  /** The thread has taken the last changes. */
+  | { news: "more-changes" }
   | { news: "stopped" };
 
 /** The thread's end of the message channel to the main thread. */
@@ -344,6 +349,11 @@ export class HttpThread {
     this.#port.postMessage({ news: "listening", where: listening.join(" and ") });
   }
 
+  #noteChanges(changes: readonly ManualChange[]): void {
+    for (const change of changes) this.#service.audit.note(change);
+    this.#port.postMessage({ news: "more-changes" });
+  }
+
   #onReloaded({ successful, successAt, question, outcome }: HttpOrder & { order: "reloaded" }): void {
     this.#state.reload = { successful, successAt };
     if (question !== undefined) this.#reloads.onAnswer(question, outcome);
@@ -355,6 +365,7 @@ export class HttpThread {
     else if (order.order === "group") this.#state.group = { ...order, atMs: monotonicMs() };
     else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "reloaded") this.#onReloaded(order);
+    else if (order.order === "changes") this.#noteChanges(order.changes);
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();
   }

@@ -2,7 +2,7 @@
 
 import { AUTH, COMMAND_CLASSES, COMMAND_OPS, COMMANDS, type Command } from "./commands.ts";
 
-const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
+export const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
   [...COMMANDS, AUTH].find((command) => command.op === op),
 );
 
@@ -20,6 +20,8 @@ export const SCOPE_OF: Uint8Array = column(({ scope }) => scope);
 const OTHER = COMMAND_CLASSES.indexOf("other");
 export const TIMING_OF: Uint8Array = column(({ timing = "other" }) => COMMAND_CLASSES.indexOf(timing), OTHER);
 export const PASSES_BEFORE_AUTH: Uint8Array = column(({ beforeAuth = false }) => Number(beforeAuth));
+/** The ByHand of each op. */
+export const BY_HAND: Uint8Array = column(({ byHand = 0 }) => byHand);
 export const DELETES: Uint8Array = column(({ deletes = false }) => Number(deletes));
 export const MOVES_JOBS: Uint8Array = column(({ movesJobs = false }) => Number(movesJobs));
 export const WAITS_FOR_TRANSFER: Uint8Array = column(({ waitsForTransfer = false }) =>

@@ -56,7 +56,7 @@ export type Route = (typeof Route)[keyof typeof Route];
 export const CommandPermission = {
   /** Read states and counts: stats and lists. */
   View: 2,
-  /** Read the bodies of jobs without reserving them. */
+  /** Read the texts of jobs without reserving them: bodies, metadata, keys, groups and reasons. */
   Bodies: 4,
   Put: 8,
   /** Reserve jobs, and finish reserved ones. */
@@ -87,6 +87,18 @@ export const Scope = {
 } as const;
 export type Scope = (typeof Scope)[keyof typeof Scope];
 
+/**
+ * Which uses of a command are changes by hand: the audit log has them. Puts, reservations and what
+ * workers do with the jobs that they hold are not.
+ */
+export const ByHand = {
+  Never: 0,
+  Always: 1,
+  /** By a connection that holds no job: it deletes a job that no worker has finished. */
+  WithoutJobs: 2,
+} as const;
+export type ByHand = (typeof ByHand)[keyof typeof ByHand];
+
 /** Classes of the histograms of command times, in the order of their counters. */
 export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
 export type CommandClass = (typeof COMMAND_CLASSES)[number];
@@ -103,10 +115,13 @@ export interface Command {
   /**
    * Bits of CommandPermission, any one of which is enough. 0 means every admitted client. Workers
    * may query jobs and tubes, because client libraries such as Laravel's do so for each job.
-   * Commands that search bodies need Bodies: a search reveals what they contain.
+   * Commands that show texts of jobs need Bodies, and so do those that search bodies: a search
+   * reveals what they contain.
    */
   readonly permission: number;
   readonly scope: Scope;
+  /** Absent: never. */
+  readonly byHand?: ByHand;
   /** Absent: "other". */
   readonly timing?: CommandClass;
   /** Passes the auth filter of a client that has not authenticated. */
@@ -144,6 +159,7 @@ export interface Command {
 const { None, Ignored, Id, IdPri, IdPriDelay, Bound, Timeout, Tube } = Args;
 const { TubeDelay, TubePut, Pattern, TubeTarget, TubeOrAll, CountTimeout, Ids } = Args;
 const { View, Bodies, Put, Work, Manage } = CommandPermission;
+const { Always, WithoutJobs } = ByHand;
 const ANYONE = 0;
 
 const NOT_FOUND = "NOT_FOUND";
@@ -179,7 +195,7 @@ export const COMMANDS: readonly Command[] = [
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: [RESERVED, "DEADLINE_SOON", "TIMED_OUT"], section: "4", help: "the same, but waits at most this long" },
   { op: Op.Delete, word: "delete ", args: Id, route: Route.Job, inStats: true,
-    permission: Work, scope: Scope.Job, timing: "delete", deletes: true, waitsForTransfer: true,
+    byHand: WithoutJobs, permission: Work, scope: Scope.Job, timing: "delete", deletes: true, waitsForTransfer: true,
     replies: ["DELETED", NOT_FOUND], section: "5", help: "deletes a job: its work is done" },
   { op: Op.Release, word: "release ", args: IdPriDelay, options: options.REASON_OPTIONS, route: Route.Job, inStats: true,
     permission: Work, scope: Scope.Job,
@@ -197,7 +213,7 @@ export const COMMANDS: readonly Command[] = [
     permission: Work, scope: Scope.Job,
     replies: ["BURIED", NOT_FOUND], section: "5", help: "sets a reserved job aside until it is kicked" },
   { op: Op.Kick, word: "kick ", args: Bound, route: Route.UsedTube, inStats: true,
-    permission: Manage, scope: Scope.UsedTube,
+    byHand: Always, permission: Manage, scope: Scope.UsedTube,
     replies: ["KICKED <count>"], section: "6", help: "makes buried jobs of the tube in use ready, or delayed ones if there are none" },
   { op: Op.Touch, word: "touch ", args: Id, route: Route.Job, inStats: true,
     permission: Work, scope: Scope.Job,
@@ -221,13 +237,13 @@ export const COMMANDS: readonly Command[] = [
     permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "7.3", help: "lists the watched tubes" },
   { op: Op.PauseTube, word: "pause-tube", args: TubeDelay, route: Route.NamedTube, inStats: true,
-    permission: Manage, scope: Scope.NamedTube,
+    byHand: Always, permission: Manage, scope: Scope.NamedTube,
     replies: ["PAUSED", NOT_FOUND], section: "7.4", help: "stops reservations from a tube for a while" },
   { op: Op.ReserveJob, word: "reserve-job ", args: Id, route: Route.Job,
     permission: Work, scope: Scope.Job, timing: "reserve", waitsForTransfer: true,
     replies: [RESERVED, NOT_FOUND], section: "4.6", help: "reserves a job by its id, unless it is reserved already" },
   { op: Op.KickJob, word: "kick-job ", args: Id, route: Route.Job,
-    permission: Manage, scope: Scope.Job, waitsForTransfer: true,
+    byHand: Always, permission: Manage, scope: Scope.Job, waitsForTransfer: true,
     replies: ["KICKED", NOT_FOUND], section: "6", help: "makes a buried or delayed job ready" },
   { op: Op.Quit, word: "quit", args: Ignored, route: Route.End,
     permission: ANYONE, scope: Scope.Connection, beforeAuth: true,
@@ -242,7 +258,7 @@ export const COMMANDS: readonly Command[] = [
     permission: Work, scope: Scope.WatchedTubes, timing: "reserve",
     replies: ["RESERVED_BATCH <count> and then RESERVED that many times", "DEADLINE_SOON", "TIMED_OUT", "ABORTED", UNKNOWN_OPTION], section: "18.4", help: "reserves up to count jobs of the watched tubes; waits until there is one" },
   { op: Op.DeleteBatch, word: "delete-batch ", args: Ids, route: Route.Jobs, extension: true,
-    permission: Work, scope: Scope.Jobs, timing: "delete", deletes: true,
+    byHand: WithoutJobs, permission: Work, scope: Scope.Jobs, timing: "delete", deletes: true,
     replies: ["DELETED_BATCH <deleted> <missing> and the missing ids"], section: "18.5", help: "deletes jobs: their work is done" },
   { op: Op.TouchAll, word: "touch-all", args: None, route: Route.Held, extension: true,
     permission: Work, scope: Scope.HeldJobs,
@@ -251,25 +267,25 @@ export const COMMANDS: readonly Command[] = [
     permission: ANYONE, scope: Scope.Connection,
     replies: ["NAMED"], section: "18.12", help: "names the client, for the failures of its jobs" },
   { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
-    permission: View | Work, scope: Scope.Job,
+    permission: Bodies | Work, scope: Scope.Job,
     replies: [OK, NOT_FOUND], section: "18.6", help: "what stats-job leaves out, such as who holds a job" },
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
     permission: View | Work, scope: Scope.NamedTube,
     replies: [OK, NOT_FOUND], section: "18.6", help: "what stats-tube leaves out: settings, groups, keys and limits of a tube" },
   { op: Op.UpdateJob, word: "update-job ", args: Id, options: options.UPDATE_OPTIONS, needsOption: true, route: Route.Job, extension: true,
-    permission: Work | Manage, scope: Scope.Server, waitsForTransfer: true, movesJobs: true,
+    byHand: Always, permission: Work | Manage, scope: Scope.Server, waitsForTransfer: true, movesJobs: true,
     replies: ["UPDATED", NOT_FOUND, "TUBE_FULL", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.7", help: "changes a job's priority, delay, time to run or to live, or its tube" },
   { op: Op.ListJobs, word: "list-jobs ", args: TubeOrAll, options: options.LIST_OPTIONS, route: Route.NamedTubes, extension: true,
     permission: Bodies, scope: Scope.NamedTubes,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.8", help: "lists the jobs of a tube, or of all tubes, by id, a page at a time" },
   { op: Op.ClearTube, word: "clear-tube ", args: Tube, options: options.CLEAR_OPTIONS, route: Route.NamedTube, extension: true,
-    permission: Manage, scope: Scope.NamedTube,
+    byHand: Always, permission: Manage, scope: Scope.NamedTube,
     replies: ["CLEARED <count>", UNKNOWN_OPTION], section: "18.9", help: "deletes the jobs of a tube that are not reserved" },
   { op: Op.MoveJobs, word: "move-jobs ", args: TubeTarget, options: options.MOVE_OPTIONS, route: Route.NamedTube, extension: true,
-    permission: Manage, scope: Scope.Server, movesJobs: true,
+    byHand: Always, permission: Manage, scope: Scope.Server, movesJobs: true,
     replies: ["MOVED <count>", UNKNOWN_OPTION], section: "18.21", help: "moves jobs to another tube, or dead jobs back to where they came from" },
   { op: Op.SetTube, word: "set-tube ", args: Pattern, options: SETTING_ROWS, needsOption: true, route: Route.Pattern, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["SET", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.20", help: "sets limits, retries and times for a tube, or for all tubes whose names begin alike" },
   { op: Op.ReserveOrder, word: "reserve-order ", args: Args.Order, route: Route.TubeSet, extension: true,
     permission: ANYONE, scope: Scope.Connection,
@@ -278,19 +294,19 @@ export const COMMANDS: readonly Command[] = [
     permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "18.22", help: "lists the watched tubes with their weights, and the order of reserves" },
   { op: Op.SetSchedule, word: "set-schedule ", args: Args.SchedulePut, options: SCHEDULE_OPTIONS, route: Route.Put, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["SET", "BAD_SCHEDULE <what is wrong>", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.30", help: "puts a job at the times of a cron expression, or at regular intervals" },
   { op: Op.DeleteSchedule, word: "delete-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["DELETED", NOT_FOUND], section: "18.31", help: "deletes a schedule; the jobs that it has put stay" },
   { op: Op.PauseSchedule, word: "pause-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["PAUSED", NOT_FOUND], section: "18.31", help: "stops a schedule from putting jobs until it is resumed" },
   { op: Op.ResumeSchedule, word: "resume-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["RESUMED", NOT_FOUND], section: "18.31", help: "ends the pause of a schedule" },
   { op: Op.RunSchedule, word: "run-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["INSERTED <id>", NOT_FOUND, "TUBE_FULL", "DRAINING", "OUT_OF_MEMORY"], section: "18.31", help: "puts a schedule's job now; its next run stays" },
   { op: Op.InspectSchedule, word: "inspect-schedule ", args: Args.Schedule, route: Route.Schedule, extension: true,
     permission: Bodies, scope: Scope.Server,
@@ -299,13 +315,13 @@ export const COMMANDS: readonly Command[] = [
     permission: View, scope: Scope.Server,
     replies: [OK, "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.32", help: "lists schedules by name, a page at a time" },
   { op: Op.OpenBatch, word: "open-batch ", args: Args.Batch, options: options.OPEN_OPTIONS, route: Route.Batch, extension: true,
-    permission: Put, scope: Scope.Server,
+    byHand: Always, permission: Put, scope: Scope.Server,
     replies: ["OPENED", "BATCH_EXISTS", "OUT_OF_MEMORY", UNKNOWN_OPTION], section: "18.33", help: "opens a batch, which jobs may join and others wait for" },
   { op: Op.CommitBatch, word: "commit-batch ", args: Args.Batch, route: Route.Batch, extension: true,
-    permission: Put, scope: Scope.Server,
+    byHand: Always, permission: Put, scope: Scope.Server,
     replies: ["COMMITTED", NOT_FOUND, "BATCH_CANCELLED"], section: "18.33", help: "closes a batch for new members: it is complete when all have ended" },
   { op: Op.CancelBatch, word: "cancel-batch ", args: Args.Batch, route: Route.Batch, extension: true,
-    permission: Manage, scope: Scope.Server,
+    byHand: Always, permission: Manage, scope: Scope.Server,
     replies: ["CANCELLED", NOT_FOUND, "BATCH_COMPLETE"], section: "18.33", help: "removes the members of a batch that are not reserved, and ends it" },
   { op: Op.InspectBatch, word: "inspect-batch ", args: Args.Batch, route: Route.Batch, extension: true,
     permission: View | Put, scope: Scope.Server,

@@ -22,6 +22,7 @@ import {
   type RecoveryChannels,
   recoveryChannels,
 } from "../threads/start-threads.ts";
+import { AuditRelay } from "./audit-relay.ts";
 import { FrozenPorts } from "./group/frozen-ports.ts";
 import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
 import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
@@ -104,6 +105,7 @@ class Server {
   readonly #memory: MemoryWatch;
   #http: HttpThreadHandle | undefined;
   readonly #facts: ProcessFacts;
+  readonly #audit: AuditRelay;
   #group: GroupRole | undefined;
   #serving = false;
   #stopping = false;
@@ -129,6 +131,10 @@ class Server {
       tellHttp: (order) => this.#http?.tell(order),
       limitMemory: (bytesMax) => this.#memory.configure(bytesMax),
     });
+    this.#audit = new AuditRelay(
+      (line) => log.info(line),
+      options.http === undefined ? undefined : (changes) => this.#http?.tell({ order: "changes", changes }),
+    );
     this.#placement = placementFor(options);
     this.#topology = topologyFor(options, this.#placement);
     this.#control = new ControlWords(this.#topology.control);
@@ -241,6 +247,7 @@ class Server {
       onNews: (news) => {
         if (news.news === "log") this.#log[news.level](news.message);
         else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
+        else if (news.news === "more-changes") this.#audit.taken();
         else if (news.news === "reload") this.#reloading.reload("HTTP", news.question);
       },
     });
@@ -333,9 +340,11 @@ class Server {
     else if (news.news === "verbose") {
       for (const line of news.lines) this.#verbose?.write(`${printableLines(line)}\n`);
       if (news.dropped > 0) this.#verbose?.write(`${droppedWords(news.dropped, "of -V")}\n`);
-    } else if (news.news === "connections" || news.news === "closed" || news.news === "connection-ended")
+    } else if (news.news === "changes") this.#audit.take(news.changes, news.dropped);
+    else if (news.news === "connections" || news.news === "closed" || news.news === "connection-ended") {
+      this.#audit.flush();
       this.#http?.tell({ order: "answer", answer: news });
-    else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
+    } else if (news.news === "failed") this.#log.error(`listening failed: ${news.message}`);
   }
 
   #threadDied(thread: string, error: Error | undefined): void {

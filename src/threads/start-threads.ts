@@ -228,6 +228,9 @@ export class AcceptorHandle {
       else if (news.news === "verbose") {
         onNews(news);
         this.#tell({ order: "say-more" });
+      } else if (news.news === "changes") {
+        onNews(news);
+        this.#tell({ order: "more-changes" });
       } else onNews(news);
     });
   }

@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import type { Change } from "../../src/http/state/audit-log.ts";
+import type { ManualChange } from "../../src/message/manual-change.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 
 /** As it is told. */
-type Item = Omit<Change, "atMs"> & { readonly at: string };
+type Item = Omit<ManualChange, "atMs"> & { readonly at: string };
 
 describe("audit", () => {
   const person = newToken("person", "operator");
@@ -67,21 +67,21 @@ describe("audit", () => {
       found.map(({ at, ...rest }) => rest),
       [
         ["boss", "PUT", "/v1/server/drain", {}, null, 200],
-        ["person", "PUT", "/v1/schedules/:name", { name: ".." }, null, 200],
-        ["person", "POST", "/v1/tubes/:tube/clear", { tube: "mail" }, 2, 200],
+        ["person", "PUT", "/v1/schedules/:name", { name: "..", tube: "mail", every: "3600" }, null, 200],
+        ["person", "POST", "/v1/tubes/:tube/clear", { tube: "mail", states: "ready" }, 2, 200],
         [
           "person",
           "POST",
           "/v1/tubes/:tube/move",
-          { tube: "mail", to: "sms", copy: "true" },
+          { tube: "mail", states: "delayed", to: "sms", copy: "true" },
           0,
           copied.status,
         ],
-        ["person", "POST", "/v1/tubes/:tube/move", { tube: "mail", to: "sms" }, 0, 200],
+        ["person", "POST", "/v1/tubes/:tube/move", { tube: "mail", states: "delayed", to: "sms" }, 0, 200],
         ["person", "DELETE", "/v1/jobs/:id", { id: "1" }, null, 204],
-        ["person", "PUT", "/v1/tubes/:tube/pause", { tube: "mail" }, null, 200],
+        ["person", "PUT", "/v1/tubes/:tube/pause", { tube: "mail", seconds: "60" }, null, 200],
       ].map(([who, method, route, what, affected, status]) => ({
-        ...{ who, address: "127.0.0.1", method, route, what, affected, status },
+        ...{ who, address: "127.0.0.1", way: "http", method, route, what, affected, status },
       })),
     );
     for (const { at } of found) assert.ok(Math.abs(Date.parse(at) - Date.now()) < 600_000, at);
@@ -111,7 +111,7 @@ describe("audit", () => {
   it("is in the server's log, without secrets and bodies", async () => {
     await untilItSays(
       guarded.server,
-      /audit: person \(127\.0\.0\.1\) POST \/v1\/tubes\/:tube\/clear tube=mail affected=2: 200/,
+      /audit: person \(127\.0\.0\.1\) POST \/v1\/tubes\/:tube\/clear tube=mail states=ready affected=2: 200/,
     );
     await untilItSays(guarded.server, /audit: boss \(127\.0\.0\.1\) PUT \/v1\/server\/drain: 200/);
     for (const text of [person.secret, boss.secret, "secret body"])

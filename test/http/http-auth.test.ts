@@ -328,6 +328,8 @@ describe("http auth", () => {
     while ((await statusOf("/v1/stats", bearer(drawSecret()))) === 401)
       assert.ok(++answered <= 10, "it goes on answering");
     assert.equal(await statusOf("/livez"), 200);
+    // Another client at this address has a valid token.
+    assert.equal(await statusOf("/v1/stats", bearer(tokens.root.secret)), 200);
     for (const { secret } of Object.values(tokens)) assert.ok(!guarded.server.stderr.includes(secret));
   });
 });

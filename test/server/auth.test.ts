@@ -271,16 +271,15 @@ auth = "token"
       assert.ok(!guarded.server.stderr.includes("rb1_wrong"));
     });
 
-    it("refuses an address after ten failures in a minute", async () => {
-      // The failures above count as well; with two acceptors each counts its own.
+    it("takes a valid token however many wrong ones came from its address", async () => {
       for (let attempt = 0; attempt < 40; attempt++) {
         const client = await connect();
-        client.send("auth wrong\r\n");
-        const answer = await client.readSome(10_000);
+        assert.equal((await client.ask("auth wrong")).line, "UNAUTHORIZED");
         client.close();
-        if (answer === null) return;
       }
-      assert.fail("it was asked 40 times");
+      const valid = await connect();
+      assert.equal((await valid.ask(`auth ${worker.secret}`)).line, "AUTHENTICATED");
+      valid.close();
     });
   });
 }

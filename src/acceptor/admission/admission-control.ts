@@ -3,7 +3,7 @@
 
 import { AddressList } from "../../access/address-list.ts";
 import { Authenticator } from "../../access/authenticator.ts";
-import { FailureLimit } from "../../access/failure-limit.ts";
+import { type CostlyCheck, FailureLimit } from "../../access/failure-limit.ts";
 import type { Identity } from "../../access/identity.ts";
 import { Counter } from "../../message/topology.ts";
 import type { CommandParser } from "../../protocol/command-parser.ts";
@@ -148,12 +148,6 @@ export class AdmissionControl {
     const allowed = this.#allowLists[listener];
     if (allowed !== undefined && address !== "" && !allowed.includes(address))
       return this.#refuse("address", `${address} is not in the allow-list of ${policy?.name}`);
-    // Clients of a unix socket have no address to tell them apart.
-    if (policy?.auth === "token" && address !== "" && this.#failures.isOver(address, this.#options.nowMs()))
-      return this.#refuse(
-        "auth",
-        `${address} failed to authenticate too often and has to wait before it may try again`,
-      );
     const leave = this.#count(address);
     return typeof leave === "string" ? leave : this.#enter(policy, address, leave);
   }
@@ -235,13 +229,7 @@ export class AdmissionControl {
       wake,
       identify: (secret) => {
         if (policy.auth !== "token") return undefined;
-        const check = (): Identity | undefined | Promise<Identity | undefined> => {
-          const colon = secret.indexOf(":");
-          if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
-          return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
-        };
-        // Clients of a unix socket have no address to tell them apart.
-        return address === "" ? check() : this.#failures.attempt(address, nowMs, check);
+        return this.#failures.attempt(address, nowMs, this.#proofOf(secret));
       },
       isWelcome: (identity) => this.#authenticator.stillValid(identity, unixMs()),
       onUnknown: (filter) => {
@@ -250,10 +238,17 @@ export class AdmissionControl {
       },
       onKnown: (filter, before) => this.#onKnown(filter, before),
       onFailure: (isCounted) => {
-        if (address !== "" && !isCounted) this.#failures.note(address, nowMs());
+        if (!isCounted) this.#failures.note(address, nowMs());
         this.#refuse("auth", `${address || "a client"} did not authenticate on ${policy.name}`);
       },
     };
+  }
+
+  #proofOf(secret: string): Identity | undefined | CostlyCheck<Identity> {
+    const { unixMs } = this.#options;
+    const colon = secret.indexOf(":");
+    if (colon < 0) return this.#authenticator.byToken(secret, unixMs());
+    return this.#authenticator.byPassword(secret.slice(0, colon), secret.slice(colon + 1), unixMs());
   }
 
   #refuse(refusal: Refusal, message: string): Refusal {

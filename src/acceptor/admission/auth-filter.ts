@@ -81,6 +81,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
     this.inner = lines;
+    connection.owner = this.#identity?.name;
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
     else this.#keeper.onKnown(this, undefined);
     return this;
@@ -161,6 +162,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
+    this.#connection.owner = identity?.name;
     if (isOther) this.#forgetFormer();
     this.#keeper.onKnown(this, before);
     return true;

@@ -6,6 +6,8 @@ import type { TubeRef } from "../state/tube-ref.ts";
 
 /** A connection, as its filter sees it. */
 export interface FilteredConnection {
+  /** Name of the client's token, for the audit. */
+  owner: string | undefined;
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
   /** Whether the connection waits for nothing and holds no job. */

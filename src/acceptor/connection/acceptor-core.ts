@@ -41,6 +41,7 @@ import type { ControlAnswers } from "../state/control-answers.ts";
 import { PendingReplies } from "../state/in-flight.ts";
 import { JobPlaces } from "../state/job-places.ts";
 import { LogProgress } from "../state/log-progress.ts";
+import type { ManualChanges } from "../state/manual-changes.ts";
 import { RunQueues } from "../state/run-queues.ts";
 import { SerialQueue } from "../state/serial-queue.ts";
 import { ShardLinks } from "../state/shard-links.ts";
@@ -100,6 +101,8 @@ export class AcceptorCore implements AcceptorParts {
   readonly slots: ConnectionSlots;
   /** The number of open connections. */
   open = 0;
+  /** Records changes by hand. The thread of HTTP has an audit of its own. */
+  changes: ManualChanges | undefined;
   /** Moves connections to other acceptors, if migration is on. */
   migrator: ConnectionMigrator | undefined;
   /** Receives connections from other acceptors, if migration is on. */
@@ -379,7 +382,10 @@ export class AcceptorCore implements AcceptorParts {
     }
     const { pipeline, conversations } = connection;
     // The client may be gone.
-    if (pipeline.isDeaf) return;
+    if (pipeline.isDeaf) {
+      if (kind === ResponseKind.Reply) pipeline.noteByHand(payload.bytes, payload.start, payload.length);
+      return;
+    }
     if (kind === ResponseKind.Reply) {
       pipeline.onReply(shard, flags, ring.uint32[word + 7]!, payload);
     } else if (kind === ResponseKind.Tubes) {
@@ -427,6 +433,7 @@ export class AcceptorCore implements AcceptorParts {
     assert(shutdown.closesLeft > 0, "a shard answers Closed once");
     if (--shutdown.closesLeft > 0) return;
     this.pendingReplies.expectNothing(pipeline);
+    pipeline.endByHand();
     this.#add(Counter.Connections, -1);
     shutdown.onForgotten();
     if (shutdown.isDead) this.#release(connection);

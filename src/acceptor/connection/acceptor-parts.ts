@@ -13,6 +13,7 @@ import type { ClosedConnections } from "../state/closed-connections.ts";
 import type { PendingReplies } from "../state/in-flight.ts";
 import type { JobPlaces } from "../state/job-places.ts";
 import type { LogProgress } from "../state/log-progress.ts";
+import type { ManualChanges } from "../state/manual-changes.ts";
 import type { RunQueues } from "../state/run-queues.ts";
 import type { SerialQueue } from "../state/serial-queue.ts";
 import type { ShardLinks } from "../state/shard-links.ts";
@@ -48,6 +49,7 @@ export interface AcceptorParts {
   /** Serialises lists of jobs that span all shards. */
   readonly listQueue: SerialQueue;
   /** Moves connections to other acceptors, if migration is on. */
+  readonly changes: ManualChanges | undefined;
   readonly migrator: ConnectionMigrator | undefined;
   /** Records closed connections, if something asks for them. */
   readonly closed: ClosedConnections | undefined;

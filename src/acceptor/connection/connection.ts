@@ -5,9 +5,10 @@ import type { EndReason } from "../../message/end-reason.ts";
 import { ReplyCredit } from "../../message/reply-credit.ts";
 import { RequestOp } from "../../message/request.ts";
 import { Counter } from "../../message/topology.ts";
-import { ROUTE_OF, wordOf } from "../../protocol/command-columns.ts";
+import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/command-columns.ts";
 import { Syntax } from "../../protocol/command-parser.ts";
 import { Reply } from "../../protocol/reply.ts";
+import type { Request } from "../../protocol/request.ts";
 import type { ConnectionFilter } from "../admission/filtered-connection.ts";
 import { type LineHandler, LineReader } from "../input/line-reader.ts";
 import { ClientState } from "../migration/client-state.ts";
@@ -16,6 +17,7 @@ import type { ConnectionState } from "../migration/moved-connection.ts";
 import type { Departure, Transport } from "../replies/transport.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "../state/connection-facts.ts";
 import { InputLimit } from "../state/input-limit.ts";
+import { isByHand } from "../state/manual-changes.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
 import { abortBatch } from "./batches.ts";
@@ -171,7 +173,34 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     const { request } = parser;
     const { op } = request;
     if (trace !== undefined && !again) trace(`<${this.transport.descriptor} command ${wordOf(op)}`);
-    return syntax === Syntax.Ok ? ROUTES[ROUTE_OF[op]!]!(this, request) : refuse(this, syntax, request);
+    if (syntax !== Syntax.Ok) return refuse(this, syntax, request);
+    if (BY_HAND[op] !== 0 && isByHand(op, !this.pipeline.holding.empty))
+      return this.#changeByHand(request, bytes, start, end);
+    return ROUTES[ROUTE_OF[op]!]!(this, request);
+  }
+
+  /**
+   * Executes a command that changes something by hand. It goes alone, so that the next reply is its
+   * own.
+   */
+  #changeByHand(request: Request, bytes: Uint8Array, start: number, end: number): boolean {
+    const { pipeline, client } = this;
+    const { changes } = this.acceptor;
+    const { op } = request;
+    const route = ROUTES[ROUTE_OF[op]!]!;
+    if (changes === undefined) return route(this, request);
+    if (!changes.hasRoom) {
+      const isTaken = route(this, request);
+      if (isTaken) changes.drop();
+      return isTaken;
+    }
+    if (!pipeline.isIdle) return false;
+    pipeline.byHand = changes.begin(op, client, bytes, start, end);
+    const isTaken = route(this, request);
+    if (isTaken) return true;
+    pipeline.byHand = undefined;
+    changes.cancel();
+    return false;
   }
 
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {

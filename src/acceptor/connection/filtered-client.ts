@@ -20,6 +20,10 @@ export class FilteredClient implements FilteredConnection {
     this.#connection = connection;
   }
 
+  set owner(name: string | undefined) {
+    this.#connection.client.owner = name;
+  }
+
   get usedTube(): string {
     return this.#connection.client.used.name;
   }

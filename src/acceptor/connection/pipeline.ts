@@ -20,6 +20,7 @@ import { type BodyPart, Outbox } from "../replies/outbox.ts";
 import { traceReply } from "../replies/reply-trace.ts";
 import type { Transport } from "../replies/transport.ts";
 import { InFlight, type PendingReply, ShardAffinity } from "../state/in-flight.ts";
+import type { CommandByHand } from "../state/manual-changes.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import { ShardSet } from "../state/shard-set.ts";
 import type { AcceptorParts } from "./acceptor-parts.ts";
@@ -36,6 +37,10 @@ export class Pipeline implements PendingReply {
   conversation: Conversation | undefined;
   /** The number of the batch that the client's next byte aborts, or 0. */
   abortable = 0;
+  /**
+   * The command in progress that changes something by hand: nothing else was in flight before it.
+   */
+  byHand: CommandByHand | undefined;
   /** The client sends no more. */
   isHalfClosed = false;
   /** No more input is accepted, and the shards have been told to forget the connection. */
@@ -191,9 +196,22 @@ export class Pipeline implements PendingReply {
   /** Adds a reply, or part of one, to the output. `begins` marks a start, which -VV logs. */
   append(bytes: Uint8Array, at: number, length: number, begins = true): void {
     const { trace, runQueues } = this.#acceptor;
+    if (begins && this.byHand !== undefined) this.noteByHand(bytes, at, length);
     if (trace !== undefined && begins) traceReply(trace, this.#transport.descriptor, bytes, at, length);
     this.outbox.append(bytes, at, length);
     runQueues.markDirty(this.#connection);
+  }
+
+  /** Records the command that changes something by hand, now that its reply is there. */
+  noteByHand(bytes: Uint8Array, at: number, length: number): void {
+    if (this.byHand !== undefined) this.#acceptor.changes?.answered(this.byHand, bytes, at, length);
+    this.byHand = undefined;
+  }
+
+  /** Records such a command whose reply never came, at the end of the connection. */
+  endByHand(): void {
+    if (this.byHand !== undefined) this.#acceptor.changes?.unanswered(this.byHand);
+    this.byHand = undefined;
   }
 
   /** Takes a reply, or part of one. It reports changes up to record `recordNumber` of the shard. */

@@ -91,6 +91,7 @@ export class Shutdown {
     const { acceptor, pipeline, reader, upload, inputLimit } = connection;
     if (pipeline.isEnding) return true;
     pipeline.isEnding = true;
+    if (!pipeline.isDeaf) this.#dropUnsent();
     const why = this.#reason ?? reason;
     pipeline.add(Counter.Closed + END_REASONS.indexOf(why), 1);
     acceptor.closed?.note(connection.facts, why, acceptor.nowMs());
@@ -155,6 +156,7 @@ export class Shutdown {
   depart(): void {
     this.isDead = true;
     this.#connection.pipeline.isDeaf = true;
+    this.#dropUnsent();
   }
 
   /** Ends the connection at once: see FilteredConnection. */
@@ -163,6 +165,7 @@ export class Shutdown {
     const { pipeline } = this.#connection;
     this.#isCut = true;
     pipeline.isDeaf = true;
+    this.#dropUnsent();
     this.#dropUnderWay();
     if (pipeline.isEnding) return;
     if (!pipeline.isInReply) pipeline.append(reply, 0, reply.length);
@@ -176,6 +179,12 @@ export class Shutdown {
     // A Close that waits behind a long reply would wait forever.
     const { underWay, shard } = pipeline.inFlight;
     if (pipeline.isEnding && underWay > 0) this.#postClose(shard, false);
+  }
+
+  /** Forgets a change by hand that no shard has: its body is incomplete. */
+  #dropUnsent(): void {
+    const { pipeline } = this.#connection;
+    if (pipeline.isIdle) pipeline.byHand = undefined;
   }
 
   // --- while the connection migrates -------------------------------------------------------------

@@ -21,6 +21,8 @@ export class ClientState {
   readonly openedAtMs: number;
   /** Address and port of the client: see ConnectionContext. */
   peer: string | undefined;
+  /** Name of the token with which the client authenticated. Such connections don't move. */
+  owner: string | undefined;
   /** The name that the client gave itself. */
   name: string | undefined;
   /** Index of its listener: see ConnectionContext. */

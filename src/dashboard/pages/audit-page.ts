@@ -14,7 +14,7 @@ export function showAudit({ tasks, changes }: TasksView, context: PageContext): 
       ${tasks.length === 0 ? empty("None so far. Kick, move and clear are tasks: they continue after you leave the page.") : taskTable(tasks, context)}
     </section>
     <section class="card" aria-labelledby="changes">
-      <h2 id="changes">Changes <small>made by hand, over HTTP</small></h2>
+      <h2 id="changes">Changes <small>made by hand</small></h2>
       ${
         changes === undefined
           ? html`<p class="quiet">Only the role admin sees the changes.</p>`
@@ -129,7 +129,7 @@ function changeTable(changes: readonly ChangeRow[]): Part {
 }
 
 function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
-  const call = `${method} ${route}`;
+  const call = route === "" ? method : `${method} ${route}`;
   const isTask = status === ACCEPTED && route.startsWith("/v1/tubes/");
   const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
   return html`<tr>

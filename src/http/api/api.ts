@@ -3,7 +3,7 @@
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TypeBoxTypeProvider } from "@fastify/type-provider-typebox";
-import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from "fastify";
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault, RouteOptions } from "fastify";
 import type { TSchema } from "typebox";
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
@@ -22,12 +22,23 @@ declare module "fastify" {
     may: Permission | readonly Permission[] | null;
     /** Keeps the route out of the log: probes come every few seconds. */
     quiet?: boolean;
-    /** Marks a route that changes nothing and still belongs in the audit log. */
-    isAudited?: true;
+    /** Marks a GET that does more than read: it is guarded and audited like a change. */
+    hasEffect?: true;
+    /** Marks a change that the audit log has although producers may make it. */
+    byHand?: true;
     /** Marks a route that machines poll: each address is limited to the rate that a probe needs. */
     probe?: true;
   }
 }
+
+const READS: readonly string[] = ["GET", "HEAD", "OPTIONS"];
+
+/** Tells whether a route does more than read: by its method, or because its config says so. */
+export const hasEffect = ({ method, config }: Pick<RouteOptions, "method" | "config">): boolean =>
+  config?.hasEffect === true || ![method].flat().every((each) => READS.includes(each));
+
+/** Returns the hooks of a route as a list, to which others can be added. */
+export const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
 
 export type Api = FastifyInstance<
   RawServerDefault,
@@ -49,16 +60,21 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Name of the client's token, if there are tokens. Leases belong to this name. */
     owner?: string;
-    /** False if the client may see jobs but not their bodies. */
-    seesBodies?: boolean;
+    /**
+     * False if the client may see jobs but not the texts that their producers and workers wrote.
+     */
+    seesTexts?: boolean;
   }
 }
 
 /** Returns the name that the client's leases belong to. Without tokens, all clients share one. */
 export const ownerOf = (request: { owner?: string }): string => request.owner ?? "";
 
-/** Tells whether the client may see the bodies of jobs. */
-export const maySeeBodies = (request: { seesBodies?: boolean }): boolean => request.seesBodies !== false;
+/**
+ * Tells whether the client may see the texts of jobs: bodies, metadata, keys, groups and the
+ * reasons of failures.
+ */
+export const maySeeTexts = (request: { seesTexts?: boolean }): boolean => request.seesTexts !== false;
 
 /** Throws unless the server accepts commands. During replay, the shards answer no questions. */
 export function requireServing(service: Service): void {

@@ -76,6 +76,11 @@ export class ConnectionClient {
       .slice(0, CLOSED_MAX);
   }
 
+  /** Resolves once this thread has what the acceptors told before the call. */
+  async heard(): Promise<void> {
+    await this.#list();
+  }
+
   /**
    * Closes a connection once its pending commands are answered. Returns false if it is already
    * gone.

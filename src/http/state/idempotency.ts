@@ -12,6 +12,7 @@ const WEIGHT_MAX = 1_000_000;
 export interface KeptAnswer {
   readonly status: number;
   readonly payload: unknown;
+  readonly location: string | undefined;
 }
 
 interface Kept {
@@ -66,9 +67,11 @@ export class IdempotencyKeys {
     this.#sweep();
   }
 
-  /** Drops a failed request, which may be retried. */
+  /** Drops a request that failed or whose response was not sent: it may be retried. */
   forget(key: string): void {
     this.#underWay.delete(key);
+    this.#weight -= this.#kept.get(key)?.weight ?? 0;
+    this.#kept.delete(key);
   }
 
   #sweep(): void {

@@ -14,6 +14,7 @@ class Guesses {
   readonly limit = new FailureLimit();
   nowMs = 1000;
   checked = 0;
+  guessed = 0;
   readonly #ends: ((found: typeof identity | undefined) => void)[] = [];
 
   send(count: number, address = "192.0.2.1"): Promise<(typeof identity | "over" | undefined)[]> {
@@ -22,7 +23,9 @@ class Guesses {
       return new Promise((resolve) => this.#ends.push(resolve));
     };
     return Promise.all(
-      Array.from({ length: count }, () => this.limit.attempt(address, () => this.nowMs, check)),
+      Array.from({ length: count }, () =>
+        this.limit.attempt(address, () => this.nowMs, { guess: `${++this.guessed}`, check }),
+      ),
     );
   }
 
@@ -38,24 +41,20 @@ class Guesses {
 describe("FailureLimit", () => {
   it("refuses an address after ten failures in a minute, and recovers afterwards", () => {
     const limit = new FailureLimit();
-    for (let failure = 0; failure < 10; failure++) {
-      assert.ok(!limit.isOver("a", failure));
-      limit.note("a", failure);
-    }
-    assert.ok(limit.isOver("a", 100));
-    assert.ok(!limit.isOver("b", 100));
-    assert.ok(!limit.isOver("a", 60_000));
-    limit.note("a", 60_001);
-    assert.ok(!limit.isOver("a", 60_002));
+    for (let failure = 0; failure < 10; failure++) assert.ok(!limit.note("a", failure));
+    assert.ok(limit.note("a", 100));
+    assert.ok(!limit.note("b", 100));
+    assert.ok(!limit.note("a", 60_001));
+    assert.ok(!limit.note("a", 60_002));
   });
 
   it("remembers a bounded number of addresses", () => {
     const limit = new FailureLimit();
     for (let failure = 0; failure < 10; failure++) limit.note("old", 0);
     for (let address = 0; address < 10_000; address++) limit.note(`${address}`, 1);
-    assert.ok(!limit.isOver("old", 2));
+    assert.ok(!limit.note("old", 2));
     for (let failure = 0; failure < 9; failure++) limit.note("9999", 2);
-    assert.ok(limit.isOver("9999", 3));
+    assert.ok(limit.note("9999", 3));
   });
 
   it("checks no more concurrent guesses than failures are left", async () => {
@@ -81,7 +80,7 @@ describe("FailureLimit", () => {
     const send = (count: number): Promise<unknown>[] =>
       Array.from({ length: count }, async () => {
         const check = (): Promise<typeof identity> => new Promise((resolve) => ends.push(resolve));
-        return await limit.attempt("192.0.2.1", () => 0, check);
+        return await limit.attempt("192.0.2.1", () => 0, { guess: "x", check });
       });
     const answers = send(FAILURES_MAX);
     for (let at = 0; at < FAILURES_MAX - 1; at++) {
@@ -122,8 +121,11 @@ describe("FailureLimit", () => {
     const limit = new FailureLimit();
     const broken = (): Promise<undefined> => Promise.reject(new Error("no memory"));
     for (let attempt = 0; attempt < 30; attempt++)
-      await assert.rejects(async () => await limit.attempt("a", () => 0, broken), /no memory/);
-    assert.ok(!limit.isOver("a", 0));
+      await assert.rejects(
+        async () => await limit.attempt("a", () => 0, { guess: "x", check: broken }),
+        /no memory/,
+      );
+    assert.equal(await limit.attempt("a", () => 0, { guess: "y", check: async () => identity }), identity);
   });
 
   it("limits how many wait", async () => {
@@ -142,20 +144,59 @@ describe("FailureLimit", () => {
     const limit = new FailureLimit();
     for (let guess = 0; guess < 3 * FAILURES_MAX; guess++)
       assert.equal(
-        limit.attempt(
-          "a",
-          () => 0,
-          () => identity,
-        ),
+        limit.attempt("a", () => 0, identity),
         identity,
       );
+  });
+
+  it("takes a valid token whatever else came from its address, and tries a password", async () => {
+    const limit = new FailureLimit();
+    const answers = Array.from({ length: 100 }, () => limit.attempt("a", () => 0, undefined));
+    assert.equal(answers.filter((each) => each === "over").length, 100 - FAILURES_MAX);
+    assert.equal(
+      limit.attempt("a", () => 0, identity),
+      identity,
+    );
+    const password = { guess: "right", check: async () => identity };
+    assert.equal(await limit.attempt("a", () => 0, password), identity);
+  });
+
+  it("counts the same wrong password once, and checks it once", async () => {
+    const limit = new FailureLimit();
+    let checked = 0;
+    const wrong = {
+      guess: "wrong",
+      check: async () => {
+        checked++;
+        return undefined;
+      },
+    };
+    for (let attempt = 0; attempt < 100; attempt++)
+      assert.equal(await limit.attempt<typeof identity>("a", () => 0, wrong), undefined);
+    assert.equal(checked, 1);
+    const right = { guess: "right", check: async () => identity };
+    assert.equal(await limit.attempt("a", () => 0, right), identity);
+    await limit.attempt<typeof identity>("a", () => MINUTE_MS, wrong);
+    assert.equal(checked, 2);
+  });
+
+  it("limits no client of a unix socket", async () => {
+    const limit = new FailureLimit();
+    for (let guess = 0; guess < 3 * FAILURES_MAX; guess++) {
+      assert.equal(
+        limit.attempt("", () => 0, undefined),
+        undefined,
+      );
+      const check = (): Promise<undefined> => Promise.resolve(undefined);
+      assert.equal(await limit.attempt("", () => 0, { guess: `${guess}`, check }), undefined);
+    }
   });
 
   it("takes an address with a colon that is none as it is", () => {
     const limit = new FailureLimit();
     for (let failure = 0; failure < FAILURES_MAX; failure++) limit.note("unix:7", 0);
-    assert.ok(limit.isOver("unix:7", 1));
-    assert.ok(!limit.isOver("unix:8", 1));
+    assert.ok(limit.note("unix:7", 1));
+    assert.ok(!limit.note("unix:8", 1));
   });
 
   it("knows the network of a guess that has waited", async () => {
@@ -168,16 +209,15 @@ describe("FailureLimit", () => {
 
   it("treats an IPv6 network as one address, and IPv4 in IPv6 as IPv4", () => {
     const limit = new FailureLimit();
-    const wrong = (): undefined => undefined;
     for (let guess = 0; guess < FAILURES_MAX; guess++) {
-      limit.attempt(`2001:db8:0:7::${guess}`, () => 0, wrong);
-      limit.attempt(`20:20:20:20::${guess}`, () => 0, wrong);
-      limit.attempt("::ffff:192.0.2.1", () => 0, wrong);
+      limit.attempt(`2001:db8:0:7::${guess}`, () => 0, undefined);
+      limit.attempt(`20:20:20:20::${guess}`, () => 0, undefined);
+      limit.attempt("::ffff:192.0.2.1", () => 0, undefined);
     }
-    assert.ok(limit.isOver("2001:db8:0:7:ffff::1", 1));
-    assert.ok(!limit.isOver("2001:db8:0:8::1", 1));
-    assert.ok(limit.isOver("20:20:20:20::ffff", 1));
-    assert.ok(limit.isOver("192.0.2.1", 1));
-    assert.ok(!limit.isOver("192.0.2.2", 1));
+    assert.ok(limit.note("2001:db8:0:7:ffff::1", 1));
+    assert.ok(!limit.note("2001:db8:0:8::1", 1));
+    assert.ok(limit.note("20:20:20:20::ffff", 1));
+    assert.ok(limit.note("192.0.2.1", 1));
+    assert.ok(!limit.note("192.0.2.2", 1));
   });
 });

@@ -7,9 +7,9 @@ import type {
   preSerializationHookHandler,
   RouteOptions,
 } from "fastify";
+import { changeText, type ManualChange } from "../../../message/manual-change.ts";
 import type { Service } from "../../queue/service.ts";
-import { type Change, changeText } from "../../state/audit-log.ts";
-import type { Api } from "../api.ts";
+import { type Api, hasEffect, hooksOf } from "../api.ts";
 import { RequestRate } from "../limits/request-rate.ts";
 
 /** HTTP status of a change that a background task completes. */
@@ -17,6 +17,12 @@ const ACCEPTED = 202;
 const OK = 200;
 /** A script may change thousands of jobs a second, one by one; the log must not carry them all. */
 const LINES_PER_SECOND = 100;
+
+/** Values that a change keeps, and the length of each. */
+const VALUES_MAX = 30;
+const VALUE_LENGTH_MAX = 300;
+/** Bodies of jobs, and texts that are looked for in them. */
+const HIDDEN: ReadonlySet<string> = new Set(["body", "bodyBase64", "text", "textBase64"]);
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -46,22 +52,27 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
   // Runs before the response is sent, so a change counts even if its client has disconnected.
   const noteChange: onSendHookHandler = (request, { statusCode }, payload, done) => {
     const isDone = statusCode < 400 || (request.affected ?? 0) > 0;
-    if (isDone && !isDryRun(request)) note(request, statusCode);
+    if (isDone && !isDryRun(request) && request.isRepeated !== true) note(request, statusCode);
     done(null, payload);
   };
   const note = (request: FastifyRequest, statusCode: number): void => {
     const change = changeOf(request, statusCode, wallMs());
     audit.note(change);
     const task = request.task === undefined ? undefined : tasks.get(request.task);
-    const count = (): void => {
-      change.affected = task!.affected;
+    say(task === undefined ? changeText(change) : `${changeText(change)}, task ${task.id}`);
+    if (task === undefined || statusCode !== ACCEPTED) return;
+    const ended = (): void => {
+      change.affected = task.affected;
+      say(`${changeText(change)}, task ${task.id} ${task.state}`);
     };
-    task?.done.then(count, count);
+    task.done.then(ended, ended);
+  };
+  const say = (line: string): void => {
     if (!lines.take("", nowMs())) {
       untold++;
       return;
     }
-    tell(untold === 0 ? changeText(change) : `${changeText(change)}; ${untold} before it were not logged`);
+    tell(untold === 0 ? line : `${line}; ${untold} before it were not logged`);
     untold = 0;
   };
   const prepare: onRequestHookHandler = (request, _reply, done) => {
@@ -72,48 +83,61 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
   // Routes of workers are left out.
   api.addHook("onRoute", (route) => {
     if (!isForChanges(route)) return;
-    if (route.config?.isAudited) route.onRequest = [...hooksOf(route.onRequest), prepare];
+    if (route.config?.hasEffect === true) route.onRequest = [...hooksOf(route.onRequest), prepare];
     route.preSerialization = [...hooksOf(route.preSerialization), noteAffected];
     route.onSend = [...hooksOf(route.onSend), noteChange];
   });
 }
 
-const hooksOf = <Hook>(hooks: Hook | Hook[] | undefined): Hook[] => [hooks ?? []].flat() as Hook[];
-
-function isForChanges({ method, config }: RouteOptions): boolean {
-  const { may, isAudited } = config ?? {};
-  if (isAudited === true) return true;
-  return method !== "GET" && method !== "HEAD" && (may === "manage" || may === "admin");
-}
+/** Whether the audit log has the requests of a route. */
+export const isForChanges = (route: Pick<RouteOptions, "method" | "config">): boolean => {
+  const { may, byHand } = route.config ?? {};
+  return hasEffect(route) && (may === "manage" || may === "admin" || byHand === true);
+};
 
 const isDryRun = ({ body }: FastifyRequest): boolean =>
   (body as { dryRun?: unknown } | null | undefined)?.dryRun === true;
 
-function changeOf(request: FastifyRequest, status: number, atMs: number): Change {
-  const { owner, ip, method, routeOptions, params, query, body, affected } = request;
-  const asked = (query ?? {}) as Readonly<Record<string, string | undefined>>;
-  // Names that can't be part of a path are in the query; that of a batch is in "name".
-  const what = Object.fromEntries(
-    Object.entries(params as object).map(([name, value]) => [
-      name,
-      value === "-" ? (asked[name] ?? asked["name"] ?? "-") : `${value}`,
-    ]),
-  );
+function changeOf(request: FastifyRequest, status: number, atMs: number): ManualChange {
+  const { owner, ip, method, routeOptions, headers, affected } = request;
   return {
     atMs,
     who: owner ?? null,
     address: ip || null,
+    // Only a script of our own pages sends that.
+    way: headers["sec-fetch-site"] === "same-origin" ? "dashboard" : "http",
     method,
     route: routeOptions.url ?? "",
-    what: { ...what, ...targetOf(body) },
+    what: valuesOf(request),
     affected: status === ACCEPTED ? null : (affected ?? null),
     status,
   };
 }
 
-/** Returns where jobs were moved or copied to, and whether they were copied. */
-function targetOf(body: unknown): Record<string, string> {
-  const { to, copy } = (body ?? {}) as { to?: unknown; copy?: unknown };
-  if (typeof to !== "string") return {};
-  return copy === true ? { to, copy: "true" } : { to };
+/** Returns what the path, the query and the body name, without texts that may be bodies of jobs. */
+function valuesOf({ params, query, body }: FastifyRequest): Record<string, string> {
+  const what: Record<string, string> = {};
+  const asked = { ...(query as Readonly<Record<string, unknown>> | undefined) };
+  for (const [name, value] of Object.entries((params ?? {}) as object)) {
+    // Names that can't be part of a path are in the query; that of a batch is in "name".
+    what[name] = value === "-" ? textOf(asked[name] ?? asked["name"] ?? "-") : `${value}`;
+    if (value === "-") delete asked["name"];
+  }
+  const given = isPlain(body) ? (body as object) : {};
+  for (const [name, value] of Object.entries({ ...asked, ...given }).slice(0, VALUES_MAX))
+    if (!HIDDEN.has(name)) what[name] ??= textOf(value);
+  return what;
+}
+
+const isPlain = (body: unknown): boolean =>
+  typeof body === "object" && body !== null && !Buffer.isBuffer(body) && !("pipe" in body);
+
+function textOf(value: unknown): string {
+  if (Array.isArray(value) && value.every((each) => typeof each !== "object"))
+    return value.slice(0, VALUES_MAX).join(",");
+  const text =
+    typeof value === "object"
+      ? JSON.stringify(value, (key, inner) => (HIDDEN.has(key) ? undefined : inner))
+      : `${value}`;
+  return text.slice(0, VALUE_LENGTH_MAX);
 }

@@ -4,7 +4,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { Authenticator } from "../../../access/authenticator.ts";
-import { FailureLimit } from "../../../access/failure-limit.ts";
+import { type CostlyCheck, FailureLimit } from "../../../access/failure-limit.ts";
 import { type Identity, mayTouchTube } from "../../../access/identity.ts";
 import { Permission as Bit, permissionNames } from "../../../access/permission.ts";
 import type { Token } from "../../../access/token-file.ts";
@@ -114,7 +114,7 @@ export class Authentication {
     request.stands = stands;
     request.onRevoked = (end) => this.#waits.add({ stands, end });
     request.owner = identity.name;
-    request.seesBodies = (identity.permissions & Bit.Bodies) !== 0;
+    request.seesTexts = (identity.permissions & Bit.Bodies) !== 0;
     if (may !== undefined && may !== null) requirePermission(request, may);
   }
 
@@ -138,16 +138,15 @@ export class Authentication {
         this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs)) ??
         authenticator.byCertificate(this.#namesOf(request.raw.socket), nowMs)
       );
-    return await this.#prove(request.ip, () => byHeader(authorization, authenticator, nowMs));
+    return await this.#prove(request.ip, byHeader(authorization, authenticator, nowMs));
   }
 
   /** Throws if the address has failed too often. */
   async #prove(
     address: string | undefined,
-    find: () => Identity | undefined | Promise<Identity | undefined>,
+    proof: Identity | undefined | CostlyCheck<Identity>,
   ): Promise<Identity | undefined> {
-    // A unix socket has no address, so its failures can't be limited per client.
-    const identity = await (address ? this.#failures.attempt(address, Date.now, find) : find());
+    const identity = await this.#failures.attempt(address ?? "", Date.now, proof);
     if (identity === "over")
       throw new Problem(
         "too-many-requests",
@@ -173,7 +172,7 @@ export class Authentication {
         if (authenticator === undefined) return reply.code(204).send();
         const nowMs = Date.now();
         const { token } = request.body;
-        const identity = await this.#prove(request.ip, () => authenticator.byToken(token, nowMs));
+        const identity = await this.#prove(request.ip, authenticator.byToken(token, nowMs));
         if (identity === undefined) throw new Problem("unauthenticated", "This token is unknown.");
         return reply
           .header("set-cookie", this.#sessions.begin(identity, nowMs, request.protocol === "https"))
@@ -206,19 +205,21 @@ const isOpen = (
   open: Permission | undefined,
 ): boolean => may === null || (may !== undefined && may === open);
 
+/** Tells whether the request's token has one of the permissions. */
+export const mayDo = ({ identity }: FastifyRequest, may: Permission | readonly Permission[]): boolean =>
+  identity === undefined || [may].flat().some((each) => (identity.permissions & BITS[each]) !== 0);
+
 /**
  * Throws if the request's token has none of the permissions. Without tokens, everything is
  * permitted.
  */
-export function requirePermission(
-  { identity }: FastifyRequest,
-  may: Permission | readonly Permission[],
-): void {
-  if (identity === undefined) return;
-  const enough = [may].flat();
-  if (enough.some((each) => (identity.permissions & BITS[each]) !== 0)) return;
-  const lacking = enough.map((each) => `"${each}"`).join(" or ");
-  throw new Problem("forbidden", `"${identity.name}" lacks the permission ${lacking}.`);
+export function requirePermission(request: FastifyRequest, may: Permission | readonly Permission[]): void {
+  if (mayDo(request, may)) return;
+  const lacking = [may]
+    .flat()
+    .map((each) => `"${each}"`)
+    .join(" or ");
+  throw new Problem("forbidden", `"${request.identity?.name}" lacks the permission ${lacking}.`);
 }
 
 /** Throws if the request's token was revoked or expired during the request. */
@@ -234,7 +235,7 @@ function byHeader(
   authorization: string,
   authenticator: Authenticator,
   nowMs: number,
-): Identity | undefined | Promise<Identity | undefined> {
+): Identity | undefined | CostlyCheck<Identity> {
   const [, scheme = "", value = ""] = /^(\w+) +(\S+)$/.exec(authorization) ?? [];
   if (/^bearer$/i.test(scheme)) return authenticator.byToken(value, nowMs);
   if (!/^basic$/i.test(scheme)) return undefined;

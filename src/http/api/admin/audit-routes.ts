@@ -10,8 +10,9 @@ const Item = Fields({
   at: Type.String({ description: "ISO 8601" }),
   who: Nullable(Type.String()),
   address: Nullable(Type.String()),
-  method: Type.String(),
-  route: Type.String(),
+  way: Type.Enum(["protocol", "http", "dashboard"]),
+  method: Type.String({ description: "Or the command, for a change over the protocol." }),
+  route: Type.String({ description: "Empty for a command." }),
   what: Type.Record(Type.String(), Type.String()),
   affected: Type.Union([Type.Integer(), Type.Null()]),
   status: Type.Integer(),
@@ -27,7 +28,11 @@ export const auditRoutes: Routes = (api, service) => {
         response: answers({ 200: Fields({ items: Type.Array(Item) }) }),
       },
     },
-    () => ({ items: auditItems(service.audit) }),
+    async () => {
+      // The latest commands of the protocol belong to the answer, unless an acceptor is too busy.
+      await service.connections.heard().catch(() => {});
+      return { items: auditItems(service.audit) };
+    },
   );
 };
 

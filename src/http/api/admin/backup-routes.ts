@@ -34,7 +34,7 @@ export const backupRoutes: Routes = (api, service) => {
     {
       // HEAD would make a cut.
       exposeHeadRoute: false,
-      config: { may: "admin", isAudited: true },
+      config: { may: "admin", hasEffect: true },
       schema: {
         summary: "All jobs and settings at one moment: a tar archive of the log, for runnerbean restore",
         querystring: Query,

@@ -14,7 +14,7 @@ import type { Api, Permission, Routes } from "../api.ts";
 import { freeGathered, gatherBody } from "../bodies/gathered-body.ts";
 import { jsonText } from "../bodies/json-text.ts";
 import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "../bodies/media.ts";
-import { noteContent } from "../limits/answered-once.ts";
+import { addIdempotency, noteContent } from "../limits/answered-once.ts";
 import type { ConnectionBudget } from "../limits/connection-budget.ts";
 import { LingeringClose } from "../limits/lingering-close.ts";
 import { isBehindAnother, PipelinedAnswers } from "../limits/pipelined-answers.ts";
@@ -23,7 +23,7 @@ import type { RequestLimit } from "../limits/request-limit.ts";
 import type { RequestMeter } from "../limits/request-meter.ts";
 import { ResponseBudget } from "../limits/response-budget.ts";
 import { Problem, type ProblemCode } from "../problem.ts";
-import { guardOf } from "./guards.ts";
+import { guardOf, guardReadsWithEffect } from "./guards.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
 import { refuseUnknown } from "./strict-requests.ts";
 import { refuseConnect, refuseUnparsed } from "./unparsed.ts";
@@ -70,7 +70,7 @@ export interface AppOptions {
 }
 
 export function createApp(options: AppOptions): Api {
-  const { service, hosts, routes, meter, authentication, open, limit, tls, onError, onChange } = options;
+  const { service, hosts, routes, meter, authentication, open, limit, tls, onError } = options;
   const { onCutOff = () => {} } = options;
   const { room = new RequestBudget(BODY_BYTES_MAX), answerRoom = new ResponseBudget(ANSWER_BYTES_MAX) } =
     options;
@@ -142,12 +142,19 @@ export function createApp(options: AppOptions): Api {
     authentication?.addTo(scope as Api, open);
     limit?.addTo(scope as Api);
     room.addTo(scope as Api);
-    addAudit(scope as Api, service, onChange);
+    addChangeRules(scope as Api, options);
     refuseUnknown(scope as Api);
     for (const add of routes) add(scope as Api, service);
     done();
   });
   return api;
+}
+
+/** Adds what all routes with an effect obey. */
+function addChangeRules(api: Api, { service, tls, onChange }: AppOptions): void {
+  guardReadsWithEffect(api, tls !== undefined);
+  addIdempotency(api, service);
+  addAudit(api, service, onChange);
 }
 
 /** Replaces fastify's own compilers, several MB that it would load although others are set. */

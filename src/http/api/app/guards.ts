@@ -6,6 +6,8 @@
 // foreign name of a DNS rebinding attack.
 
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { onRequestHookHandler } from "fastify";
+import { type Api, hooksOf } from "../api.ts";
 import { Problem } from "../problem.ts";
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -70,12 +72,27 @@ export function checkHost(host: string | undefined, hosts: ReadonlySet<string>):
   );
 }
 
+/** Adds the guard against other sites to each GET that does more than read. */
+export function guardReadsWithEffect(api: Api, isSecure: boolean): void {
+  const guard: onRequestHookHandler = ({ headers }, _reply, done) => {
+    refuseOtherSites(headers, isSecure);
+    done();
+  };
+  api.addHook("onRoute", (route) => {
+    if (route.config?.hasEffect === true) route.onRequest = [guard, ...hooksOf(route.onRequest)];
+  });
+}
+
 /** Throws if a browser sends a change on behalf of another site. */
 export function checkSite(method: string, headers: IncomingHttpHeaders, isSecure: boolean): void {
-  if (SAFE_METHODS.has(method)) return;
+  if (!SAFE_METHODS.has(method)) refuseOtherSites(headers, isSecure);
+}
+
+function refuseOtherSites(headers: IncomingHttpHeaders, isSecure: boolean): void {
   const site = headers["sec-fetch-site"];
   if (site === "same-origin" || site === "none") return;
-  const { origin } = headers;
+  // A browser gives no origin for an image or a link.
+  const origin = headers.origin ?? headers.referer;
   if (site === undefined && (origin === undefined || isSameOrigin(origin, headers, isSecure))) return;
   throw new Problem("cross-site", "A page of another site may not change anything here.");
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
-import { requirePermission } from "../access/authentication.ts";
+import { mayDo, requirePermission } from "../access/authentication.ts";
 import type { Api, Routes } from "../api.ts";
 import { Problem } from "../problem.ts";
 import { Anything } from "../schemas.ts";
@@ -49,10 +49,12 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
     done();
   });
 
-  const firstView = async (name: string, query: Record<string, string>, request: FastifyRequest) => {
+  const firstView = async (asked: string, query: Record<string, string>, request: FastifyRequest) => {
     try {
+      const { may, otherwise } = viewNamed(asked);
+      const name = otherwise === undefined || mayDo(request, may) ? asked : otherwise;
       requirePermission(request, viewNamed(name).may);
-      return await hub.view(name, query);
+      return { name, first: await hub.view(name, query) };
     } catch (error) {
       if (error instanceof RangeError) throw new Problem("bad-request", `${error.message}.`);
       throw error;
@@ -83,8 +85,8 @@ function addRoutes(api: Api, assets: ReadonlyMap<string, () => Asset>, hub: Even
       },
     },
     async (request, reply) => {
-      const { view = "overview", ...query } = request.query as Record<string, string>;
-      const first = await firstView(view, query, request);
+      const { view: asked = "overview", ...query } = request.query as Record<string, string>;
+      const { name: view, first } = await firstView(asked, query, request);
       if (!(request.headers.accept ?? "").includes("text/event-stream")) return first;
       // The client disconnected, so no event would ever close the stream.
       if (reply.raw.destroyed) return first;

@@ -46,6 +46,8 @@ const TubesQuery = Type.Object({
 export interface View {
   /** Permission to see the view. */
   readonly may: Permission;
+  /** The view that clients without the permission see instead. */
+  readonly otherwise?: string;
   /** Refresh interval, ms. */
   readonly eachMs: number;
   /** Builds the view; `query` is the page's. Throws RangeError if the query is invalid. */
@@ -62,7 +64,11 @@ export const VIEWS: Readonly<Record<string, View>> = {
   overview: seen(overview),
   tubes: seen(tubes),
   tube: seen(tube),
-  job: seen(jobPageView),
+  job: {
+    ...{ may: "bodies", eachMs: EACH_MS, otherwise: "job-without-texts" },
+    make: (service, query) => jobPageView(service, query, true),
+  },
+  "job-without-texts": seen((service, query) => jobPageView(service, query, false)),
   connections: seen(connectionsView),
   log: seen(async (service) => ({ frame: frameOf(service), log: logOf(service) })),
   group: seen(async (service) => ({ frame: frameOf(service), group: groupView(service) })),

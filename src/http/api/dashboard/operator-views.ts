@@ -20,16 +20,20 @@ import { frameOf } from "./dashboard-frame.ts";
 /** Ids are consecutive numbers; none reaches 16 digits. */
 const ID = /^[0-9]{1,15}$/;
 
-/** Returns a job without its body. A body seldom changes, so pages request it by itself. */
+/**
+ * Returns a job without its body. A body seldom changes, so pages request it by itself. `seesTexts`
+ * is about the other texts.
+ */
 export async function jobPageView(
   service: Service,
   { id = "" }: Readonly<Record<string, string>>,
+  seesTexts: boolean,
 ): Promise<JobPageView> {
-  if (!ID.test(id)) throw new RangeError("the view of a job needs its id");
+  if (!ID.test(id)) throw new RangeError(`"${id}" is not the id of a job, which is a number`);
   const frame = frameOf(service);
   if (!readinessOf(service).ok) return { frame, job: null };
   try {
-    const found = jobView(await findJob(service, Number(id), -1), service, false);
+    const found = jobView(await findJob(service, Number(id), -1), service, { isMsgpack: false, seesTexts });
     return { frame, job: found as JobRow };
   } catch (error) {
     if (error instanceof Problem && error.code === "job-not-found") return { frame, job: null };

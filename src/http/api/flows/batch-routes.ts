@@ -168,7 +168,7 @@ const addChanges: Routes = (api, service) => {
   api.post(
     "/v1/batches",
     {
-      config: { may: "put" },
+      config: { may: "put", byHand: true },
       schema: {
         summary: "Opens a batch",
         body: NewBatch,
@@ -180,14 +180,15 @@ const addChanges: Routes = (api, service) => {
       requireName(name);
       const option = keep === undefined ? "" : ` keep=${toMilliseconds(keep, "keep")}`;
       await change(service, `open-batch ${name}${option}`, name, "OPENED");
-      return reply.code(201).send(await oneOf(service, name));
+      reply.code(201);
+      return await oneOf(service, name);
     },
   );
   for (const [what, done, may, summary] of CHANGES)
     api.post(
       `/v1/batches/:batch/${what}`,
       {
-        config: { may },
+        config: { may, byHand: true },
         schema: { summary, ...shared, response: answers({ 200: One }, 400, 404, 409, 503) },
       },
       async (request) => {

@@ -10,7 +10,7 @@ import {
 } from "../../../protocol/schedule-options.ts";
 import { bytesOf } from "../../link/put-pool.ts";
 import type { Service } from "../../queue/service.ts";
-import { answers, maySeeBodies, type Routes, requireServing, tubeOf } from "../api.ts";
+import { answers, maySeeTexts, type Routes, requireServing, tubeOf } from "../api.ts";
 import { bodyOf, jsonReader } from "../bodies/job-body.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { refused } from "../bodies/put-refusal.ts";
@@ -185,7 +185,7 @@ const addShowAndSet: Routes = (api, service) => {
     {
       config: { may: "view" },
       schema: {
-        summary: "A schedule, with its next runs and its job; the body only for tokens that may see bodies",
+        summary: "A schedule, with its next runs and its job; the texts only for tokens that may see bodies",
         ...shared,
         response: answers({ 200: One }, 400, 404, 503),
       },
@@ -239,7 +239,8 @@ const addChanges: Routes = (api, service) => {
     },
     async (request, reply) => {
       await change(service, "delete-schedule", nameOf(request), "DELETED");
-      return reply.code(204).send(null);
+      reply.code(204);
+      return null;
     },
   );
   for (const [what, done, summary] of CHANGES)
@@ -264,7 +265,8 @@ const addChanges: Routes = (api, service) => {
     async (request, reply) => {
       const line = await change(service, "run-schedule", nameOf(request), "INSERTED");
       const id = Number(line.split(" ")[1]);
-      return reply.code(201).header("location", `/v1/jobs/${id}`).send({ id });
+      reply.code(201).header("location", `/v1/jobs/${id}`);
+      return { id };
     },
   );
 };
@@ -346,7 +348,7 @@ async function oneOf(service: Service, name: string, request: FastifyRequest): P
   const textOrNull = (key: string): string | null => (fields[key] === null ? null : utf8Of(text(key)));
   const timeOrNull = (key: string): string | null => (fields[key] === null ? null : text(key));
   const shown = Buffer.from(text("body"), "latin1");
-  const seesBody = maySeeBodies(request);
+  const seesTexts = maySeeTexts(request);
   return {
     name,
     tube: text("tube"),
@@ -368,11 +370,11 @@ async function oneOf(service: Service, name: string, request: FastifyRequest): P
     delay: number("delay"),
     ttr: number("ttr"),
     ttl: number("ttl"),
-    group: textOrNull("group"),
+    group: seesTexts ? textOrNull("group") : null,
     weight: number("weight"),
-    meta: metaView(fields["meta"] as string[]),
+    meta: seesTexts ? metaView(fields["meta"] as string[]) : {},
     bytes: number("bytes"),
-    ...(seesBody ? (bodyField(shown, wantsMsgpack(request)) as { body: string }) : {}),
-    truncated: (seesBody ? shown.length : 0) < number("bytes"),
+    ...(seesTexts ? (bodyField(shown, wantsMsgpack(request)) as { body: string }) : {}),
+    truncated: (seesTexts ? shown.length : 0) < number("bytes"),
   };
 }

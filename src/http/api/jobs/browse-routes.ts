@@ -4,13 +4,13 @@ import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { BrowsePart, StateName } from "../../../message/control.ts";
 import type { Service } from "../../queue/service.ts";
-import { answers, maySeeBodies, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
+import { answers, maySeeTexts, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
 import { wantsMsgpack } from "../bodies/media.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
 import { Fields, Job, JobState, TubeParams, tubeQuery } from "../schemas.ts";
 import { whereFields, whereOf } from "../where-schema.ts";
-import { jobView } from "./job-routes.ts";
+import { jobView, type Sight } from "./job-routes.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
@@ -111,6 +111,8 @@ function placeOf(cursor: string, { topology }: Service): [shard: number, afterId
   return [shard, afterId];
 }
 
+const isGiven = (value: unknown): boolean => value !== undefined;
+
 interface OpenPage {
   readonly items: PageView["items"];
   examined: number;
@@ -125,10 +127,10 @@ async function browse(
   request: FastifyRequest,
 ): Promise<PageView> {
   const { limit = LIMIT } = given;
-  // A client that may search bodies could read them piece by piece.
-  if (!maySeeBodies(request) && (given.text ?? given.textBase64) !== undefined)
-    throw new Problem("forbidden", 'Searching for text in bodies needs the permission "bodies".');
-  const isMsgpack = wantsMsgpack(request);
+  // A client that may search for texts could read them piece by piece.
+  if (!maySeeTexts(request) && [given.text, given.textBase64, given.unique, given.group].some(isGiven))
+    throw new Problem("forbidden", 'A search for text, unique or group needs the permission "bodies".');
+  const sight = { isMsgpack: wantsMsgpack(request), seesTexts: maySeeTexts(request) };
   const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
   const untilMs = service.nowMs() + PAGE_MS_MAX;
   const isFull = (): boolean =>
@@ -141,7 +143,7 @@ async function browse(
       bodyBytesMax: PAGE_BODY_BYTES_MAX - page.bodyBytes,
     };
     const parts = await partsOf(service, { ...place, shard, afterId }, left, { request, untilMs });
-    for (const part of parts) addPart(page, part, service, isMsgpack);
+    for (const part of parts) addPart(page, part, service, sight);
     const { doneId, hasEnded } = parts.at(-1)!;
     afterId = doneId;
     const { items, examined } = page;
@@ -156,11 +158,11 @@ async function browse(
   }
 }
 
-function addPart(page: OpenPage, part: BrowsePart, service: Service, isMsgpack: boolean): void {
+function addPart(page: OpenPage, part: BrowsePart, service: Service, sight: Sight): void {
   page.examined += part.examined;
   for (const facts of part.jobs) {
     page.bodyBytes += facts.body?.length ?? 0;
-    page.items.push(jobView(facts, service, isMsgpack));
+    page.items.push(jobView(facts, service, sight));
   }
 }
 
@@ -180,7 +182,7 @@ async function partsOf(
     order,
     afterId,
     limit,
-    bodyMax: maySeeBodies(request) ? bodyMax : -1,
+    bodyMax: maySeeTexts(request) ? bodyMax : -1,
     bodyBytesMax,
     looksMax: LOOKS_MAX,
   };

@@ -6,7 +6,7 @@ import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import { WorkerNames } from "../../../ring/worker-names.ts";
 import type { Service } from "../../queue/service.ts";
-import { answers, maySeeBodies, type Routes, requireServing } from "../api.ts";
+import { answers, maySeeTexts, type Routes, requireServing } from "../api.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { textOf } from "../client-text.ts";
 import { Problem } from "../problem.ts";
@@ -33,9 +33,9 @@ export const jobRoutes: Routes = (api, service) => {
     async (request) => {
       requireServing(service);
       const { id } = request.params;
-      const bodyMax = maySeeBodies(request) ? (request.query.bodyMax ?? BODY_MAX) : -1;
-      const facts = await findJob(service, id, bodyMax);
-      return jobView(facts, service, wantsMsgpack(request));
+      const seesTexts = maySeeTexts(request);
+      const facts = await findJob(service, id, seesTexts ? (request.query.bodyMax ?? BODY_MAX) : -1);
+      return jobView(facts, service, { isMsgpack: wantsMsgpack(request), seesTexts });
     },
   );
 
@@ -82,8 +82,19 @@ export async function findJob(service: Service, id: number, bodyMax: number): Pr
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
+/** How a client sees jobs. */
+export interface Sight {
+  readonly isMsgpack: boolean;
+  /** See `maySeeTexts`. The body is left out by not asking for it. */
+  readonly seesTexts: boolean;
+}
+
 /** Returns a job as the API shows it. */
-export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): Static<typeof Job> {
+export function jobView(
+  facts: JobFacts,
+  service: Service,
+  { isMsgpack, seesTexts }: Sight,
+): Static<typeof Job> {
   const { body, holder, sinceSeconds, state, bytes, options } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
   return {
@@ -104,12 +115,12 @@ export function jobView(facts: JobFacts, service: Service, isMsgpack: boolean): 
     attempts: facts.attempts,
     origin: facts.origin === "" ? null : facts.origin,
     death: DEATHS[facts.death] ?? null,
-    failures: facts.failures.map(failureView),
+    failures: facts.failures.map((failure) => failureView(failure, seesTexts)),
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerOf(holder, service),
-    ...optionsView(options),
+    ...optionsView(options, seesTexts),
     ...batchesView(facts),
     bytes,
     ...(body === undefined || body === null
@@ -130,14 +141,14 @@ const batchesView = ({
 
 type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
 
-function optionsView(options: JobFacts["options"]): OptionsView {
+function optionsView(options: JobFacts["options"], seesTexts: boolean): OptionsView {
   if (options === undefined) return { expiresIn: null, meta: {}, unique: null, group: null, weight: 1 };
   const { expiresIn, meta, unique, group, weight } = options;
   return {
     expiresIn: expiresIn === undefined ? null : rounded(expiresIn),
-    meta: metaView(meta),
-    unique: keyOf(unique),
-    group: keyOf(group),
+    meta: seesTexts ? metaView(meta) : {},
+    unique: seesTexts ? keyOf(unique) : null,
+    group: seesTexts ? keyOf(group) : null,
     weight,
   };
 }
@@ -145,19 +156,16 @@ function optionsView(options: JobFacts["options"]): OptionsView {
 /** Names by DeathReason. */
 const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
 
-function failureView({
-  age,
-  worker,
-  reason,
-  attempt,
-  cause,
-}: FailureFacts): Static<typeof Job>["failures"][0] {
+function failureView(
+  { age, worker, reason, attempt, cause }: FailureFacts,
+  seesTexts: boolean,
+): Static<typeof Job>["failures"][0] {
   return {
     ...{ attempt, cause },
     at: new Date(Date.now() - age * 1000).toISOString(),
     age: rounded(age),
     worker: worker === "" ? null : textOf(worker),
-    reason: reason === "" ? null : textOf(reason),
+    reason: reason === "" || !seesTexts ? null : textOf(reason),
   };
 }
 

@@ -34,7 +34,8 @@ const addActs: Routes = (api, service) => {
     },
     async (request, reply) => {
       await act(service, request.params.id, "delete", { force: request.query.force });
-      return reply.code(204).send();
+      reply.code(204);
+      return null;
     },
   );
   for (const what of ["kick", "release"] as const) {

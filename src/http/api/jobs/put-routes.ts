@@ -12,7 +12,6 @@ import { freeGathered } from "../bodies/gathered-body.ts";
 import { bodyOf, type JsonReader, jsonReader } from "../bodies/job-body.ts";
 import { MSGPACK_TYPES } from "../bodies/media.ts";
 import { refused } from "../bodies/put-refusal.ts";
-import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
 import { batchOptions, jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "./put-options.ts";
@@ -99,15 +98,13 @@ export const putRoutes: Routes = (api, service) => {
       (request, reply) => {
         requireServing(service);
         const tube = tubeOf(request.params, request.query);
-        return answeredOnce(request, service, () => put(service, tube, request)).then(
-          ({ status, payload }) => {
-            // The response means that all bodies have been read.
-            freeGathered(request);
-            reply.code(status);
-            if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
-            return payload;
-          },
-        );
+        return put(service, tube, request).then(({ status, payload }) => {
+          // The response means that all bodies have been read.
+          freeGathered(request);
+          reply.code(status);
+          if ("id" in payload) reply.header("location", `/v1/jobs/${payload.id}`);
+          return payload;
+        });
       },
     );
     done();

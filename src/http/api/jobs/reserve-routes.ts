@@ -128,7 +128,9 @@ async function handOut(
 ): Promise<Static<typeof LeasedJob>[]> {
   const handout = new Handout(service, { owner: ownerOf(request), address: request.ip ?? "" });
   reply.raw.once("close", () => {
-    if (!wasSent(reply)) handout.drop();
+    if (wasSent(reply)) return;
+    handout.drop();
+    request.forgetKey?.();
   });
   if (reply.raw.destroyed) handout.drop();
   const forget = request.onRevoked?.(() => handout.drop());

@@ -3,15 +3,20 @@
 
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Service } from "../../queue/service.ts";
-import { ownerOf } from "../api.ts";
+import { type Api, hasEffect, ownerOf } from "../api.ts";
+import { freeGathered } from "../bodies/gathered-body.ts";
 import { Problem } from "../problem.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
     /** Hash of the bytes of a request with an Idempotency-Key; "" without a body. */
     contentHash: string;
+    /** Whether the response repeats that of an earlier request with the same key. */
+    isRepeated?: boolean;
+    /** Lets a retry with the same key run again, because the response can't have arrived. */
+    forgetKey?: () => void;
   }
 }
 
@@ -26,26 +31,35 @@ export function noteContent(request: FastifyRequest, body: Buffer): void {
 
 const KEY = /^[\x21-\x7e]{1,64}$/;
 
-interface Answered {
-  readonly status: number;
-  readonly payload: unknown;
+/** A stored answer weighs one more for each of so many bytes of leased jobs. */
+const WEIGHED_BYTES = 50;
+
+type Handler = (request: FastifyRequest, reply: FastifyReply) => unknown;
+
+/**
+ * Makes all changes obey an Idempotency-Key. Routes that are open to all have no owner to whom the
+ * key could belong, and change no jobs.
+ */
+export function addIdempotency(api: Api, { keys }: Service): void {
+  api.addHook("onRoute", (route) => {
+    if (!hasEffect(route) || route.method === "GET" || route.config?.may === null) return;
+    const handler = route.handler as Handler;
+    route.handler = function (this: unknown, request, reply) {
+      const given = request.headers["idempotency-key"];
+      if (given === undefined) return handler.call(this, request, reply);
+      return answeredOnce(request, reply, keys, () => handler.call(this, request, reply), given);
+    };
+  });
 }
 
-export function answeredOnce<Answer extends Answered>(
+/** Runs the handler, or repeats its earlier answer. */
+export async function answeredOnce(
   request: FastifyRequest,
-  service: Service,
-  act: () => Promise<Answer>,
-): Promise<Answer> {
-  const given = request.headers["idempotency-key"];
-  return given === undefined ? act() : answeredByKey(request, service, act, given);
-}
-
-async function answeredByKey<Answer extends Answered>(
-  request: FastifyRequest,
-  { keys }: Service,
-  act: () => Promise<Answer>,
+  reply: FastifyReply,
+  keys: Service["keys"],
+  act: () => unknown,
   given: string | string[],
-): Promise<Answer> {
+): Promise<unknown> {
   if (typeof given !== "string" || !KEY.test(given))
     throw new Problem("bad-request", "An Idempotency-Key must have 1 to 64 visible characters.");
   const { body } = request;
@@ -55,7 +69,7 @@ async function answeredByKey<Answer extends Answered>(
       "An Idempotency-Key works with JSON or MessagePack, not with a raw body.",
     );
   const key = `${ownerOf(request)} ${given}`;
-  const before = keys.begin(key, `${request.method} ${request.url} ${request.contentHash}`);
+  const before = keys.begin(key, digestOf(request));
   if (before === "in-progress")
     throw new Problem("idempotency-in-progress", "The first request with this key has no answer yet.");
   if (before === "mismatch")
@@ -63,14 +77,42 @@ async function answeredByKey<Answer extends Answered>(
       "idempotency-mismatch",
       "This key was used for another request; use a new one for each.",
     );
-  if (before !== "begun") return before as Answer;
+  if (before !== "begun") {
+    request.isRepeated = true;
+    // Nothing reads the body of a repeated request any more.
+    freeGathered(request);
+    const { status, payload, location } = before;
+    reply.code(status);
+    if (location !== undefined) reply.header("location", location);
+    return payload;
+  }
+  // Once forgotten, the key may belong to a retry.
+  let isForgotten = false;
+  const forget = (): void => {
+    if (!isForgotten) keys.forget(key);
+    isForgotten = true;
+  };
+  request.forgetKey = forget;
   try {
-    const answer = await act();
-    const { results } = answer.payload as { results?: readonly unknown[] };
-    keys.end(key, answer, results?.length ?? 1);
-    return answer;
+    const payload = await act();
+    const location = reply.getHeader("location") as string | undefined;
+    if (!isForgotten) keys.end(key, { status: reply.statusCode, payload, location }, weightOf(payload));
+    return payload;
   } catch (error) {
-    keys.forget(key);
+    forget();
     throw error;
   }
+}
+
+/** An answer with bodies depends on its format. */
+const digestOf = ({ method, url, headers: { accept = "" }, contentHash }: FastifyRequest): string =>
+  `${method} ${url} ${accept} ${contentHash}`;
+
+/** Returns the number of jobs that an answer is about, and the weight of their bodies. */
+function weightOf(payload: unknown): number {
+  const { results, jobs, bytes } = (payload ?? {}) as Partial<
+    Record<"results" | "jobs", readonly unknown[]> & { bytes: number }
+  >;
+  if (jobs !== undefined) return jobs.reduce<number>((sum, job) => sum + weightOf(job), 1);
+  return (results?.length ?? 1) + Math.ceil((bytes ?? 0) / WEIGHED_BYTES);
 }

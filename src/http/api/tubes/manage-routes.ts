@@ -14,7 +14,6 @@ import { TaskBody, taskView } from "../admin/task-routes.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
 import { refused } from "../bodies/put-refusal.ts";
 import { JobSet, requireSomething, withTtr } from "../jobs/job-set.ts";
-import { answeredOnce } from "../limits/answered-once.ts";
 import { Problem } from "../problem.ts";
 import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
 import { States, WhereBody, whereOf } from "../where-schema.ts";
@@ -268,19 +267,13 @@ async function answerTask(
 ): Promise<Static<typeof Affected> | Static<typeof TaskBody>> {
   requireServing(service);
   const shard = shardOf(service, tube);
-  const { status, payload } = await answeredOnce(request, service, async () => {
-    // Checked inside, so that a retry gets the stored response even if the tube has disappeared.
-    if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
-    const task = start(shard);
-    const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
-    await Promise.race([doneOrProblem(service, task, request), soon]);
-    return task.state === "running"
-      ? { status: 202, payload: taskView(task) }
-      : { status: 200, payload: { affected: task.affected } };
-  });
-  reply.code(status);
-  if ("id" in payload) reply.header("location", `/v1/tasks/${payload.id}`);
-  return payload;
+  if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
+  const task = start(shard);
+  const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
+  await Promise.race([doneOrProblem(service, task, request), soon]);
+  if (task.state !== "running") return { affected: task.affected };
+  reply.code(202).header("location", `/v1/tasks/${task.id}`);
+  return taskView(task);
 }
 
 async function doneOrProblem(service: Service, task: Task, request: FastifyRequest): Promise<void> {

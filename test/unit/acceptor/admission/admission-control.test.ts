@@ -11,7 +11,7 @@ import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secr
 import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
 import { AUTH } from "../../../../src/protocol/commands.ts";
 import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../../src/ring/connection-counts.ts";
-import { GUARDED_ADDRESS, GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
+import { GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const PASSWORD = "correct-horse-battery";
@@ -231,7 +231,10 @@ describe("AdmissionControl", () => {
       assert.equal(client.take(), "AUTHENTICATED\r\nUNAUTHORIZED\r\n");
       assert.ok(client.ended);
     }
-    assert.equal(guarded.admission.admit(0, GUARDED_ADDRESS), "auth");
+    const valid = guarded.connect();
+    valid.say(`auth ${secret}\r\n`);
+    guarded.server.settle();
+    assert.equal(valid.take(), "AUTHENTICATED\r\n", "others at its address have failed");
   });
 
   it("checks ten concurrent guesses of an address, and refuses all behind them", async () => {
@@ -243,7 +246,9 @@ describe("AdmissionControl", () => {
       assert.equal(await guarded.answered(client), "UNAUTHORIZED\r\n");
       assert.ok(client.ended);
     }
-    assert.equal(guarded.admission.admit(0, GUARDED_ADDRESS), "auth");
+    const early = guarded.connect();
+    early.say(`auth cheap:${PASSWORD}\r\n`);
+    assert.equal(await guarded.answered(early), "UNAUTHORIZED\r\n");
     guarded.nowMs += 60_000;
     const late = guarded.connect();
     late.say(`auth cheap:${PASSWORD}\r\n`);

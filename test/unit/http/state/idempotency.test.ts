@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { IdempotencyKeys } from "../../../../src/http/state/idempotency.ts";
 
 const KEPT_MS = 10 * 60_000;
-const answer = { status: 201, payload: { id: 1 } };
+const answer = { status: 201, payload: { id: 1 }, location: undefined };
 
 describe("IdempotencyKeys", () => {
   const keysAt = (): { keys: IdempotencyKeys; time: { nowMs: number } } => {

@@ -32,7 +32,8 @@ const FACTS: JobFacts = {
   ...{ bytes: 5, body: Buffer.from("hello") },
 };
 
-const view = (facts: Partial<JobFacts> = {}) => jobView({ ...FACTS, ...facts }, service, false);
+const SIGHT = { isMsgpack: false, seesTexts: true };
+const view = (facts: Partial<JobFacts> = {}) => jobView({ ...FACTS, ...facts }, service, SIGHT);
 
 it("a job has each of its facts, rounded to the millisecond", (t) => {
   t.mock.timers.enable({ apis: ["Date"], now: NOW_MS });
@@ -66,7 +67,7 @@ it("a job without something has null, or nothing, in its place", () => {
       ...{ waitsFor: undefined, body: undefined },
     },
     service,
-    false,
+    SIGHT,
   );
   const { origin, death, readySince, buriedSince, failures, truncated, ...rest } = shown;
   assert.deepEqual([origin, death, readySince, buriedSince], [null, null, null, 25.124]);

@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { answeredOnce, noteContent } from "../../../../../src/http/api/limits/answered-once.ts";
 import { Problem } from "../../../../../src/http/api/problem.ts";
-import type { Service } from "../../../../../src/http/queue/service.ts";
 import { IdempotencyKeys } from "../../../../../src/http/state/idempotency.ts";
 
 interface Asked {
@@ -16,13 +15,34 @@ interface Asked {
   readonly body?: string;
 }
 
+interface Answer {
+  readonly status: number;
+  readonly payload: { readonly id: number };
+  readonly location: unknown;
+  readonly isRepeated: boolean;
+}
+
+function replyOf(): FastifyReply {
+  const headers: Record<string, unknown> = {};
+  const reply = {
+    statusCode: 200,
+    code: (status: number) => Object.assign(reply, { statusCode: status }),
+    header: (name: string, value: unknown) => {
+      headers[name] = value;
+      return reply;
+    },
+    getHeader: (name: string) => headers[name],
+  };
+  return reply as unknown as FastifyReply;
+}
+
 const codeOf = (code: string) => (error: unknown) => error instanceof Problem && error.code === code;
 
 class Requests {
-  readonly #service = { keys: new IdempotencyKeys(() => 0) } as Pick<Service, "keys"> as Service;
+  readonly #keys = new IdempotencyKeys(() => 0);
   done = 0;
 
-  send(asked: Asked, act?: () => Promise<void>): Promise<{ status: number; payload: { id: number } }> {
+  async send(asked: Asked, work?: (request: FastifyRequest) => Promise<void>): Promise<Answer> {
     const { owner, key = "key", url = "/v1/tubes/a/jobs", body = "{}" } = asked;
     const request = {
       method: "POST",
@@ -33,10 +53,15 @@ class Requests {
       contentHash: "",
     } as unknown as FastifyRequest;
     noteContent(request, Buffer.from(body));
-    return answeredOnce(request, this.#service, async () => {
-      await act?.();
-      return { status: 201, payload: { id: ++this.done } };
-    });
+    const reply = replyOf();
+    const act = async (): Promise<{ id: number }> => {
+      await work?.(request);
+      reply.code(201).header("location", "/v1/jobs/1");
+      return { id: ++this.done };
+    };
+    const payload = (await answeredOnce(request, reply, this.#keys, act, key)) as { id: number };
+    const location = reply.getHeader("location");
+    return { status: reply.statusCode, payload, location, isRepeated: request.isRepeated === true };
   }
 }
 
@@ -44,7 +69,8 @@ describe("a request with an Idempotency-Key", () => {
   it("is executed once, and its answer repeated", async () => {
     const requests = new Requests();
     const first = await requests.send({});
-    assert.deepEqual(await requests.send({}), first);
+    assert.equal(first.isRepeated, false);
+    assert.deepEqual(await requests.send({}), { ...first, isRepeated: true });
     assert.equal(requests.done, 1);
   });
 
@@ -73,7 +99,7 @@ describe("a request with an Idempotency-Key", () => {
     await assert.rejects(requests.send({}), codeOf("idempotency-in-progress"));
     finish();
     const answer = await first;
-    assert.deepEqual(await requests.send({}), answer);
+    assert.deepEqual(await requests.send({}), { ...answer, isRepeated: true });
     assert.equal(requests.done, 1);
   });
 
@@ -82,6 +108,20 @@ describe("a request with an Idempotency-Key", () => {
     const busy = (): Promise<void> => Promise.reject(new Problem("busy", "x"));
     await assert.rejects(requests.send({}, busy), codeOf("busy"));
     assert.equal((await requests.send({})).payload.id, 1);
+  });
+
+  it("may be repeated once it is known that its answer does not arrive", async () => {
+    const requests = new Requests();
+    let finish = (): void => {};
+    const first = requests.send({}, (request) => {
+      request.forgetKey!();
+      return new Promise((resolve) => (finish = resolve));
+    });
+    const second = requests.send({});
+    finish();
+    assert.equal((await first).payload.id, 2);
+    // The answer of the first, which nobody got, replaces nothing.
+    assert.deepEqual((await requests.send({})).payload, (await second).payload);
   });
 
   it("has a key of 1 to 64 visible characters", async () => {
@@ -97,7 +137,6 @@ describe("a request with an Idempotency-Key", () => {
       begin: () => "begun",
       end: (_key: string, _answer: object, weight: number) => weights.push(weight),
     };
-    const service = { keys } as unknown as Service;
     const headers = { "idempotency-key": "key" };
     const request = { method: "POST", url: "/", headers, contentHash: "" } as unknown as FastifyRequest;
     for (const payload of [
@@ -105,8 +144,9 @@ describe("a request with an Idempotency-Key", () => {
       { results: [] },
       { results: Array(3).fill({}) },
       { results: Array(1000) },
+      { jobs: [{ bytes: 100 }] },
     ])
-      await answeredOnce(request, service, () => Promise.resolve({ status: 200, payload }));
-    assert.deepEqual(weights, [1, 0, 3, 1000]);
+      await answeredOnce(request, replyOf(), keys as unknown as IdempotencyKeys, () => payload, "key");
+    assert.deepEqual(weights, [1, 0, 3, 1000, 4]);
   });
 });
