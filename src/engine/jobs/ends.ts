@@ -9,6 +9,8 @@ export const KeyAfter = {
   Kept: "kept",
   /** It is free, or remembered until `unique-for` is over. */
   Remembered: "remembered",
+  /** It is free at once. */
+  Free: "free",
 } as const;
 export type KeyAfter = (typeof KeyAfter)[keyof typeof KeyAfter];
 
@@ -28,7 +30,7 @@ export interface End {
   readonly member: MemberAfter;
 }
 
-const { Kept, Remembered } = KeyAfter;
+const { Kept, Remembered, Free } = KeyAfter;
 const { Open, Done, Failed } = MemberAfter;
 
 function end<Cause extends FailureCause | undefined>(
@@ -67,5 +69,5 @@ export const ENDS = {
   Cleared: end("`clear-tube`", true, false, undefined, Remembered, Failed),
   Cancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
   Expired: end("its ttl is over", true, false, FailureCause.Expired, Remembered, Failed),
-  Died: end("it has used up its attempts", true, false, undefined, Remembered, Failed),
+  Died: end("it has used up its attempts", true, false, undefined, Free, Failed),
 } as const satisfies Readonly<Record<string, End>>;
