@@ -7,6 +7,8 @@ const SECRET_BYTES = 32;
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const PREFIX = "rb1_";
+/** Length of a generated secret: base64 without padding. */
+export const SECRET_LENGTH = PREFIX.length + Math.ceil((SECRET_BYTES * 4) / 3);
 const COST: ScryptCost = { N: 2 ** 15, r: 8, p: 1 };
 /** Memory limit for scrypt, which needs 128 * N * r bytes. */
 const SCRYPT_BYTES_MAX = 256 * 2 ** 20;
@@ -14,6 +16,11 @@ const SCRYPT_BYTES_MAX = 256 * 2 ** 20;
 /** Returns a new secret: "rb1_" and 43 characters that encode 256 random bits. */
 export function drawSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString("base64url");
+}
+
+/** Tells whether the text begins as a generated secret, but has another length. */
+export function isCutSecret(text: string): boolean {
+  return text.startsWith(PREFIX) && text.length !== SECRET_LENGTH;
 }
 
 /** Returns the hash of a generated secret, in hex. */

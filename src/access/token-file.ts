@@ -2,6 +2,9 @@
 //
 //   # name  role[,role]  sha256:<hex> | scrypt:<N>:<r>:<p>:<salt>:<hash> | certificate
 //     [tubes=mail-*,sms] [expires=2027-01-31]
+//
+// A file without tokens has the line "# no tokens": other comments may be the rest of a file that
+// was cut.
 
 import type { Identity } from "./identity.ts";
 import { ROLES } from "./permission.ts";
@@ -45,6 +48,9 @@ const DAY_MS = 86_400_000;
 const SCRYPT_N_MIN = 2 ** 14;
 const SCRYPT_N_MAX = 2 ** 17;
 
+/** The line of a file that revokes all tokens. */
+export const NO_TOKENS = "# no tokens";
+
 class LineFault extends Error {}
 
 /** Parses a whole file. If it has any fault, the caller must use none of its tokens. */
@@ -52,7 +58,8 @@ export function parseTokenFile(text: string): TokenFile {
   const tokens: Token[] = [];
   const faults: TokenFault[] = [];
   const lineOfName = new Map<string, number>();
-  text.split("\n").forEach((line, index) => {
+  const lines = text.split("\n");
+  lines.forEach((line, index) => {
     const words = line.trim().split(/\s+/);
     if (words[0] === "" || words[0]!.startsWith("#")) return;
     try {
@@ -67,6 +74,9 @@ export function parseTokenFile(text: string): TokenFile {
       faults.push({ line: index + 1, message: error.message });
     }
   });
+  const hasNone = tokens.length === 0 && faults.length === 0;
+  if (hasNone && !lines.some((line) => line.trim() === NO_TOKENS))
+    faults.push({ line: 1, message: `no line has a token; to revoke all of them, write "${NO_TOKENS}"` });
   return { tokens, faults };
 }
 

@@ -1,7 +1,7 @@
 // Server and token of a command, from --url and --token or from RUNNERBEAN_URL, RUNNERBEAN_HTTP_URL
 // and RUNNERBEAN_TOKEN.
 
-import { readFileSync } from "node:fs";
+import { FileFault, type FileKind, readOperatorFile } from "../config/operator-file.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 
 const WIRE_DEFAULT = "beanstalk://127.0.0.1:11300";
@@ -28,7 +28,7 @@ export interface Target {
   readonly address: string;
   readonly token: string | undefined;
   /** Certificates of authorities, PEM. */
-  readonly ca: Buffer | undefined;
+  readonly ca: string | undefined;
   /** Maximum silence while a reply is pending. */
   readonly limitMs: number;
 }
@@ -52,7 +52,7 @@ export function targetOf(
   const httpUrl = variable("RUNNERBEAN_HTTP_URL") ?? wireUrl ?? HTTP_DEFAULT;
   const url = options.url ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
   const token = secretOf(options.token ?? variable("RUNNERBEAN_TOKEN"));
-  const ca = options.ca === undefined ? undefined : read(options.ca);
+  const ca = options.ca === undefined ? undefined : read("ca", options.ca);
   const limitMs = Number(options.timeout ?? TIMEOUT_SECONDS) * 1000;
   if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca, limitMs };
   return { kind: "wire", address: wireAddress(url), token, ca, limitMs };
@@ -65,17 +65,19 @@ function originOf(url: string): string {
 
 /** Returns a token, or the content of the file whose name follows "@". */
 function secretOf(text: string | undefined): string | undefined {
-  const secret = text?.startsWith("@") ? read(text.slice(1)).toString("utf8").trim() : text;
+  // A variable that is filled from a file may end as its line does.
+  const secret = text?.startsWith("@") ? read("secret", text.slice(1)) : text?.trim();
   // The token becomes part of a command line or a header. The message must not reveal it.
   if (secret === undefined || /^[\x20-\x7e]+$/.test(secret)) return secret;
   throw bad("a token is one line of ASCII: --token TOKEN, or @FILE to read it from a file");
 }
 
-function read(file: string): Buffer {
+function read(kind: FileKind, file: string): string {
   try {
-    return readFileSync(file);
+    return readOperatorFile(kind, file);
   } catch (error) {
-    throw bad(`cannot read ${file}: ${(error as Error).message}`);
+    if (error instanceof FileFault) throw bad(error.message);
+    throw error;
   }
 }
 

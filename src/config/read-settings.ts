@@ -238,6 +238,8 @@ class FileReader {
 /** Variables that Kubernetes sets in a container for a service named "runnerbean". */
 const KUBERNETES = /^RUNNERBEAN_(?:SERVICE_|PORT_\d+_)/;
 
+const isOurs = (name: string): boolean => name.startsWith("RUNNERBEAN_") && !KUBERNETES.test(name);
+
 /**
  * Applies the variables. Throws SettingError for a bad value; reports unknown variables to
  * `notice`.
@@ -251,28 +253,27 @@ export function applyEnvironment<O>(
 ): void {
   const byVariable = new Map(rows.flatMap((row) => (takesText(row) ? [[variableOf(row.key), row]] : [])));
   for (const [name, value] of Object.entries(environment).sort()) {
-    if (!name.startsWith("RUNNERBEAN_") || value === undefined || others.includes(name)) continue;
-    if (KUBERNETES.test(name)) continue;
+    if (value === undefined || others.includes(name) || !isOurs(name)) continue;
     const row = byVariable.get(name);
     if (row === undefined) {
       const nearest = nearestWord(name, byVariable.keys());
       notice(`unknown variable ${name}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`);
     } else if (name === "RUNNERBEAN_PORT" && /^tcp:\/\//.test(value)) {
       notice(`ignoring ${name}=${value}, which Kubernetes sets for a service of that name`);
-    } else {
-      applyVariable(row, options, name, value);
-      onApplied(row.key);
-    }
+    } else if (applyVariable(row, options, name, value)) onApplied(row.key);
   }
 }
 
 /** Only the file can set maps and tables. */
 const takesText = <O>(row: Setting<O>): boolean => row.kind !== "map" && row.kind !== "tables";
 
-function applyVariable<O>(row: Setting<O>, options: O, name: string, value: string): void {
+/** Returns whether the variable counts: containers pass on one that isn't set as an empty one. */
+function applyVariable<O>(row: Setting<O>, options: O, name: string, value: string): boolean {
+  if (value === "" && row.kind !== "switch") return false;
   try {
     if (row.kind === "switch") row.set(options, switchOf(value));
     else applyValue(row, options, row.kind === "list" ? splitList(value) : value, scalarText);
+    return true;
   } catch (error) {
     if (error instanceof SettingError) throw new SettingError(`${name}: ${error.message}`);
     throw error;

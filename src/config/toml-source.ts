@@ -1,10 +1,8 @@
 // A TOML file, with the line number of each key.
 
 import { parse, TomlError } from "smol-toml";
+import { CONFIGURATION_BYTES_MAX } from "./operator-file.ts";
 import type { FileTable } from "./setting.ts";
-
-/** Maximum size of a file: finding line numbers takes time quadratic in the number of lines. */
-const BYTES_MAX = 256 * 1024;
 
 /** A fault and its line; line 0 means the file as a whole. */
 export interface Fault {
@@ -27,7 +25,8 @@ export class TomlSource {
 
   /** Returns the file, or its first syntax error, where the parser stops. */
   static read(text: string): TomlSource | Fault {
-    if (Buffer.byteLength(text) > BYTES_MAX) return { line: 0, message: `is larger than ${BYTES_MAX} bytes` };
+    if (Buffer.byteLength(text) > CONFIGURATION_BYTES_MAX)
+      return { line: 0, message: `is larger than ${CONFIGURATION_BYTES_MAX} bytes` };
     try {
       return new TomlSource(text, parse(text));
     } catch (error) {

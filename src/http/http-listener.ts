@@ -1,7 +1,6 @@
 // Opens an address of the HTTP side, and sets the priority of its thread.
 
-import { chmodSync, unlinkSync } from "node:fs";
-import { connect } from "node:net";
+import { chmodSync } from "node:fs";
 import { setPriority } from "node:os";
 import type { Api } from "./api/api.ts";
 import type { HttpAddress } from "./http-also.ts";
@@ -16,7 +15,6 @@ export interface HttpListener {
 /** Returns the address that it listens on. */
 export async function listen({ api, address }: HttpListener): Promise<string> {
   await api.ready();
-  if ("path" in address) await removeStale(address.path);
   const where = await api.listen(address);
   if ("path" in address) ownOnly(address.path);
   return where;
@@ -25,19 +23,6 @@ export async function listen({ api, address }: HttpListener): Promise<string> {
 /** Socket access means full control, so only the server's user may open it. */
 function ownOnly(path: string): void {
   chmodSync(path, 0o600);
-}
-
-/** Removes the socket of a killed server, but not one that a process still listens on. */
-async function removeStale(path: string): Promise<void> {
-  const refused = await new Promise<boolean>((resolve) => {
-    const socket = connect(path);
-    socket.on("connect", () => {
-      socket.destroy();
-      resolve(false);
-    });
-    socket.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code === "ECONNREFUSED"));
-  });
-  if (refused) unlinkSync(path);
 }
 
 /** Lowers the priority of this thread only: on Linux, pid 0 means the calling thread. */

@@ -1,18 +1,29 @@
 // Parser of URLs such as nats://a:4222,b:4222,c:4222/GROUP?creds=FILE: the log servers of a group,
 // and the group's name.
 
+import { readOperatorFile } from "../config/operator-file.ts";
+
 export interface GroupUrl {
   servers: string[];
   group: string;
   tls: boolean;
   /** The path of a NATS credentials file, or "". */
   credentials: string;
+  /** What that file holds; undefined until it is read. */
+  credentialsText?: string;
   /** For trials with a log server that uses a password. */
   user: string;
   password: string;
 }
 
 const GROUP = /^[A-Za-z0-9_-]{1,32}$/;
+
+/** Returns the URL with what its credentials file holds. Throws also a FileFault. */
+export function readGroupUrl(text: string): GroupUrl {
+  const url = parseGroupUrl(text);
+  if (url.credentials === "") return url;
+  return { ...url, credentialsText: readOperatorFile("credentials", url.credentials) };
+}
 
 /** Throws an Error with a message for the operator. */
 export function parseGroupUrl(text: string): GroupUrl {

@@ -3,7 +3,6 @@
 // missed ones by sequence. The log uses no consumers: none can be created while the servers elect
 // their own leader.
 
-import { readFileSync } from "node:fs";
 import {
   type DirectStreamAPI,
   JetStreamApiError,
@@ -14,6 +13,7 @@ import {
   type StreamInfo,
 } from "@nats-io/jetstream";
 import {
+  type Authenticator,
   connect,
   credsAuthenticator,
   type Msg,
@@ -55,6 +55,12 @@ export type Asked = (question: string) => string;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
+function authenticatorOf({ credentials, credentialsText }: GroupUrl): { authenticator?: Authenticator } {
+  assert(credentials === "" || credentialsText !== undefined, "the credentials of a group are read");
+  if (credentialsText === undefined) return {};
+  return { authenticator: credsAuthenticator(Buffer.from(credentialsText)) };
+}
+
 export class JetStreamLog {
   readonly #connection: NatsConnection;
   readonly #client: JetStreamClient;
@@ -88,7 +94,7 @@ export class JetStreamLog {
       noAsyncTraces: true,
       ...(url.tls ? { tls: {} } : {}),
       ...(url.user === "" ? {} : { user: url.user, pass: url.password }),
-      ...(url.credentials === "" ? {} : { authenticator: credsAuthenticator(readFileSync(url.credentials)) }),
+      ...authenticatorOf(url),
     });
     const manager = await jetstreamManager(connection, { timeout: REQUEST_MS, checkAPI: false });
     return new JetStreamLog(connection, manager, url.group);

@@ -9,6 +9,8 @@ import { notifySystemd } from "./lifecycle/systemd-notify.ts";
 import {
   certificateOf,
   certificatesOf,
+  contentChanges,
+  contentsOf,
   expiryWarnings,
   readAccessRules,
   readTls,
@@ -104,12 +106,17 @@ export class Reloading {
     }
   }
 
-  #prepare(next: Settings): () => void {
-    const listeners = changedListeners(this.#options.listeners, next.listeners);
-    const rules = readAccessRules({ ...next, listeners }, this.#options.listen !== "none");
+  #prepare(next: Settings): () => readonly string[] {
+    const { listeners: open, listen } = this.#options;
+    const listeners = changedListeners(open, next.listeners);
+    const hasFirst = listen !== "none";
+    const policies = this.#rules.policies.slice(hasFirst ? 1 : 0);
+    const kept = new Map(open.map((listener, index) => [listener, policies[index]]));
+    const rules = readAccessRules({ ...next, listeners }, hasFirst, kept);
     const isSame = unchangeableTls(next.httpTls) === unchangeableTls(this.#options.httpTls);
     const httpTls = isSame ? readTls("http", next.httpTls) : this.#httpTls;
     const { log, acceptors, limitMemory, tellHttp } = this.#host;
+    const before = contentsOf(this.#rules, this.#httpTls);
     return () => {
       log.level = next.logLevel;
       this.#rules = rules;
@@ -120,6 +127,7 @@ export class Reloading {
       this.#httpRequestsMax = next.httpRequestsMax;
       tellHttp({ order: "configure", rules: this.httpRules });
       this.warnOfExpiry();
+      return contentChanges(before, contentsOf(rules, httpTls));
     };
   }
 

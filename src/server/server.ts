@@ -244,6 +244,7 @@ class Server {
       stats: this.#facts,
       rules: this.#reloading.httpRules,
       onDeath: this.#onDeath,
+      notice: (text) => this.#log.warn(text),
       onNews: (news) => {
         if (news.news === "log") this.#log[news.level](news.message);
         else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);

@@ -5,7 +5,7 @@ import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/h
 import type { Placement, Topology } from "../message/topology.ts";
 import { HttpThreadHandle, type OnThreadDeath } from "../threads/start-threads.ts";
 import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
-import { probeAddress } from "./listeners/listen-address.ts";
+import { prepareSocketPath, probeAddress } from "./listeners/listen-address.ts";
 import { describeHttpAddress } from "./options/http-address.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import type { Options } from "./options/options.ts";
@@ -19,6 +19,8 @@ export interface HttpStart {
   readonly rules: HttpRules;
   readonly onDeath: OnThreadDeath;
   readonly onNews: (news: HttpNews) => void;
+  /** Receives notices for the operator. */
+  readonly notice: (text: string) => void;
 }
 
 export interface StartedHttp {
@@ -32,9 +34,10 @@ export interface StartedHttp {
  * OperatorError if an address is in use.
  */
 export async function startHttp(start: HttpStart): Promise<StartedHttp> {
-  const { options, address } = start;
+  const { options, address, notice } = start;
   const data = dataOf(start);
   for (const where of [address, ...options.httpAlso.map((also) => also.address)]) {
+    if ("path" in where) await prepareSocketPath(where.path, notice);
     if ("path" in where || where.port === 0) continue;
     // Check before serving any client: a later failure would disconnect them.
     await probeAddress(where.host, where.port).catch((error: Error) => {

@@ -297,7 +297,7 @@ describe("http auth", () => {
     guarded.server.signal("SIGHUP");
     await eventually("it was not taken", async () => (await reloads())[0] === 0);
     assert.equal((await reloads())[1], takenAt);
-    writeFileSync(guarded.config, "");
+    writeFileSync(guarded.config, "# nothing\n");
     guarded.server.signal("SIGHUP");
     await eventually("it is taken", async () => (await reloads())[0] === 1);
     assert.ok((await reloads())[1]! > takenAt!);
@@ -319,7 +319,7 @@ describe("http auth", () => {
       { changed: ["log-level"], needsRestart: ["max-job-size"] },
       { changed: [], needsRestart: ["max-job-size"] },
     ]);
-    writeFileSync(guarded.config, "");
+    writeFileSync(guarded.config, "# nothing\n");
     assert.equal((await reload(tokens.root.secret)).status, 200);
   });
 

@@ -1,9 +1,9 @@
-// Tests with files that never answer, such as FIFOs without a writer: a start refuses them, and a
-// reload waits for them while it handles signals.
+// Tests with files that never answer: a start and a reload refuse FIFOs at once, and a reload waits
+// for a mount that doesn't answer while it handles signals.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { copyFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { makeCertificates } from "../support/certificates.ts";
@@ -16,6 +16,15 @@ import { WireClient } from "../support/server/wire-client.ts";
 function replaceByFifo(path: string): void {
   rmSync(path, { force: true });
   execFileSync("mkfifo", [path]);
+}
+
+/** Returns a PATH whose shell never ends while `marker` exists: a mount that doesn't answer. */
+function pathWithSlowShell(folder: string, marker: string): string {
+  const programs = join(folder, "programs");
+  mkdirSync(programs);
+  const script = `#!/bin/sh\n[ -e ${marker} ] && exec sleep 600\nexec /bin/sh "$@"\n`;
+  writeFileSync(join(programs, "sh"), script, { mode: 0o755 });
+  return `${programs}:${process.env["PATH"]}`;
 }
 
 async function serves(server: ServerProcess): Promise<void> {
@@ -48,11 +57,13 @@ describe("a file that never answers", () => {
     const folder = temporaryFolder(t, "fifo");
     const config = join(folder, "c.toml");
     writeFileSync(config, "max-connections = 1000\n");
-    const server = await launch({ kind: "ours", flags: ["--config", config] });
+    const marker = join(folder, "hangs");
+    const env = { PATH: pathWithSlowShell(folder, marker) };
+    const server = await launch({ kind: "ours", flags: ["--config", config], env });
     t.after(() => server.kill());
     await untilItSays(server, /serves on/);
 
-    replaceByFifo(config);
+    writeFileSync(marker, "");
     server.signal("SIGHUP");
     await serves(server);
     await untilItSays(server, /SIGHUP: everything stays as it was: \S+c\.toml could not be read within 5 s/);
@@ -60,10 +71,11 @@ describe("a file that never answers", () => {
     const next = join(folder, "next.toml");
     writeFileSync(next, "max-connections = 2000\n");
     renameSync(next, config);
+    rmSync(marker);
     server.signal("SIGHUP");
     await untilItSays(server, /SIGHUP: configuration read again; changed: max-connections/);
 
-    replaceByFifo(config);
+    writeFileSync(marker, "");
     server.signal("SIGHUP");
     await serves(server);
     server.signal("SIGTERM");
@@ -75,18 +87,18 @@ describe("a file that never answers", () => {
     const folder = temporaryFolder(t, "fifo");
     const { cert, key } = makeCertificates(folder);
     const tokens = join(folder, "tokens");
-    writeFileSync(tokens, "", { mode: 0o600 });
+    writeFileSync(tokens, "# no tokens\n", { mode: 0o600 });
     const tls = ["--http", "127.0.0.1:0", "--http-tls-cert", cert, "--http-tls-key", key];
     const server = await launch({ kind: "ours", flags: ["--token-file", tokens, ...tls] });
     t.after(() => server.kill());
     await untilItSays(server, /serves on/);
     replaceByFifo(cert);
     server.signal("SIGHUP");
-    await untilItSays(server, new RegExp(`${RegExp.escape(cert)} could not be read within 5 s`));
+    await untilItSays(server, new RegExp(`http: the certificate ${RegExp.escape(cert)} is a FIFO`));
     replaceByFifo(tokens);
     rmSync(cert);
     server.signal("SIGHUP");
-    await untilItSays(server, new RegExp(`${RegExp.escape(tokens)} could not be read within 5 s`));
+    await untilItSays(server, new RegExp(`: the token file ${RegExp.escape(tokens)} is a FIFO`));
     server.signal("SIGTERM");
     assert.deepEqual(await server.exited, { code: 0, signal: null });
   });

@@ -71,10 +71,13 @@ describe("config", () => {
       ['port = "no-such"\n', /c\.toml:1: port: unknown port or service: no-such/],
       ['[[listener]]\naddress = "a:99999"\n', /c\.toml:2: address: invalid port: 99999/],
       ["salvage = true\n", /--salvage needs -b/],
-      ['token-file = "/nonexistent"\n', /cannot read the token file \/nonexistent/],
+      ['token-file = "/nonexistent"\n', /c\.toml: the token file \/nonexistent does not exist \(ENOENT\)/],
       ['[http]\nlisten = "127.0.0.1:1"\ntls = { cert = "/x" }\n', /both --http-tls-cert and --http-tls-key/],
       ['[[listener]]\naddress = "a:1"\nauth = "token"\n', /a:1: auth = "token" needs a token-file/],
-      ['[[listener]]\naddress = "a:1"\ntls = { cert = "/x", key = "/y" }\n', /a:1: cannot read \/x/],
+      [
+        '[[listener]]\naddress = "a:1"\ntls = { cert = "/x", key = "/y" }\n',
+        /c\.toml: a:1: the certificate \/x does not exist \(ENOENT\)/,
+      ],
       ['replicate = "nats://a:1/g"\n', /needs a directory for the log/],
     ] as const) {
       const { status, stderr } = check(text);

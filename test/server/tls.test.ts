@@ -199,7 +199,10 @@ ${tls(`, min = "1.3"`)}
     const fresh = makeCertificates(temporaryFolder({ after }, "tls-fresh"), 3);
     copyFileSync(fresh.cert, files.cert);
     guarded.server.signal("SIGHUP");
-    await untilItSays(guarded.server, /everything stays as it was.*can't be used/);
+    await untilItSays(
+      guarded.server,
+      /everything stays as it was: 127\.0\.0\.1:\d+: the key \S+ does not belong to the certificate/,
+    );
     assert.equal(await shown(), first);
     copyFileSync(fresh.key, files.key);
     copyFileSync(fresh.ca, files.ca);
@@ -271,7 +274,7 @@ describe("tls at the start", () => {
     [
       "a certificate that is not there",
       'tls = { cert = "/nonexistent", key = "/nonexistent" }',
-      /cannot read \/nonexistent/,
+      /: the certificate \/nonexistent does not exist \(ENOENT\)/,
     ],
     ["a certificate without its key", 'tls = { cert = "/nonexistent" }', /tls needs both cert and key/],
     ["certificates of clients without an authority", 'auth = "certificate"', /needs tls\.client-ca/],

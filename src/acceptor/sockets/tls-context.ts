@@ -2,6 +2,7 @@
 // names in certificates.
 
 import type { PeerCertificate, SecureContextOptions, Server, TlsOptions } from "node:tls";
+import { assert } from "../../base/assert.ts";
 import type { TlsPolicy } from "../admission/listener-policy.ts";
 
 /** Loaded only if TLS is used: it takes a tenth of an acceptor's startup. */
@@ -30,6 +31,8 @@ export function checkTls(policy: TlsPolicy): void {
 
 /** Returns the options that may change while a server runs. */
 export function contextOf({ cert, key, clientCa, minVersion }: TlsPolicy): SecureContextOptions {
+  // For Node, an empty certificate is none, and an empty CA means all public ones.
+  assert(cert !== "" && key !== "" && clientCa !== "", "a TLS policy has no empty part");
   return { cert, key, minVersion, ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 

@@ -6,11 +6,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { GroupMembers } from "../../message/group.ts";
 import type { Topology } from "../../message/topology.ts";
-import { parseGroupUrl } from "../../replica/group-url.ts";
+import { readGroupUrl } from "../../replica/group-url.ts";
 import type { GroupEnd, NodeNews } from "../../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../../replica/thread.ts";
 import { type OnThreadDeath, startGroup } from "../../threads/start-threads.ts";
-import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import { ExitCode, OperatorError, operatorFault } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
 import { LOG_VERSION, VERSION } from "../options/version.ts";
 
@@ -87,7 +87,8 @@ export class GroupRole {
     const { topology, port } = options;
     const { replicate, replicateAs, replicateLease, port: clientPort } = options.options;
     const address = replicateAs ?? `${hostname()}:${clientPort}`;
-    const url = parseGroupUrl(replicate!);
+    // Before -u takes effect: the new user may not be allowed to read the credentials.
+    const url = operatorFault(() => readGroupUrl(replicate!));
     const waitsForStandby = options.options.replicateWait === "standby";
     const leaseMs = 1000 * replicateLease;
     const versions = { version: VERSION, logVersion: LOG_VERSION };
@@ -152,7 +153,7 @@ export class GroupRole {
   }
 }
 
-/** Throws an OperatorError for options that exclude each other. */
+/** Throws an OperatorError for options that exclude each other, and for unusable credentials. */
 export function checkGroupOptions({ replicate, binlog, user, port, salvage, listen }: Options): void {
   if (replicate === undefined) return;
   const refuse = (what: string): never => {
@@ -168,4 +169,5 @@ export function checkGroupOptions({ replicate, binlog, user, port, salvage, list
     refuse("and sockets of systemd exclude each other: the port may only be open while this server serves");
   if (user !== undefined && Number(port) > 0 && Number(port) < 1024)
     refuse(`and -u exclude each other for port ${port}: the server binds it only when it takes the lead`);
+  operatorFault(() => readGroupUrl(replicate), "--replicate: ");
 }

@@ -1,14 +1,15 @@
 // Reload (SIGHUP): reads the file and the environment again, and applies all settings that may
 // change at runtime. It applies all of them or none.
 
+import { type ChildProcess, spawn } from "node:child_process";
+import { FILE_BYTES_MAX } from "../../config/operator-file.ts";
 import type { Setting } from "../../config/setting.ts";
-import { OperatorError } from "../options/operator-error.ts";
-import { awaitFiles } from "../options/operator-file.ts";
-import type { Exit, Options } from "../options/options.ts";
+import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import { type Exit, messageOf, type Options } from "../options/options.ts";
 import { SETTINGS, type Settings } from "../options/settings.ts";
 
 export interface Reloaded {
-  /** Keys that took effect. */
+  /** Keys that took effect, and what is new in the files: "max-memory", "token ann removed". */
   readonly changed: readonly string[];
   /** Keys that differ from the values at startup and need a restart. */
   readonly needsRestart: readonly string[];
@@ -16,9 +17,9 @@ export interface Reloaded {
 
 /**
  * Prepares everything that `next` needs (files, certificates) or throws. The returned function
- * applies it and can't fail.
+ * applies it, can't fail, and returns what is new in the files.
  */
-export type Prepare = (next: Settings) => () => void;
+export type Prepare = (next: Settings) => () => readonly string[];
 
 export class Reloader {
   readonly #startedWith: Settings;
@@ -45,11 +46,11 @@ export class Reloader {
     this.lastSuccessful = false;
     await awaitFiles(operatorFiles(this.#current));
     const next = this.#reread();
-    if ("exitCode" in next) throw new OperatorError(next.stderr.trimEnd(), next.exitCode);
+    if ("exitCode" in next) throw new OperatorError(messageOf(next), next.exitCode);
     await awaitFiles(operatorFiles(next));
     const commit = this.#prepare(next);
-    commit();
-    const changed = changes(this.#current, next, true);
+    const inFiles = commit();
+    const changed = [...changes(this.#current, next, true), ...inFiles];
     const needsRestart = changes(this.#startedWith, next, false);
     this.#current = next;
     this.lastSuccessful = true;
@@ -68,12 +69,67 @@ function operatorFiles({ config, tubesFile, tokenFile, httpTls, listeners }: Opt
 /** Returns the keys that differ: those that may change at runtime (`reloads`), or the others. */
 function changes(before: Settings, after: Settings, reloads: boolean): string[] {
   const differs = (row: Setting<Settings>): boolean => {
-    if (row.reloads !== true) return !reloads && shown(row, before) !== shown(row, after);
-    if (reloads) return shown(row, before) !== shown(row, after);
-    return row.restartPart?.(before) !== row.restartPart?.(after);
+    const isShown = shown(row, before) !== shown(row, after);
+    if (reloads) return row.reloads === true && isShown;
+    return (row.reloads !== true && isShown) || row.restartPart?.(before) !== row.restartPart?.(after);
   };
   return SETTINGS.filter(differs).map((row) => row.key);
 }
 
 const shown = (row: Setting<Settings>, settings: Settings): string | undefined =>
   JSON.stringify(row.show(settings));
+
+// --- files that don't answer ------------------------------------------------------------------
+
+/** Time limit for each file. */
+const ANSWER_MS = 5000;
+
+/** Reads no FIFO, which could take forever; the reader of this process refuses it. */
+const READ_FILE = 'test -f "$1" && exec head -c "$2" -- "$1"';
+
+/**
+ * Resolves once all `paths` have been read or have failed. Throws an OperatorError for a file that
+ * takes too long.
+ */
+async function awaitFiles(paths: readonly string[]): Promise<void> {
+  const readers = new Set<ChildProcess>();
+  const end = (): void => {
+    for (const reader of readers) reader.kill("SIGKILL");
+  };
+  // One listener for all readers: Node warns of a leak if there are more than ten.
+  process.once("exit", end);
+  const read = await Promise.allSettled(paths.map((path) => awaitFile(path, readers)));
+  process.removeListener("exit", end);
+  const late = read.find(({ status }) => status === "rejected");
+  if (late !== undefined) throw (late as PromiseRejectedResult).reason;
+}
+
+/**
+ * Reads the file in another process first. On a mount that doesn't answer, the read never ends, and
+ * a thread that hangs in it would keep this process from exiting. `readers` holds the other process
+ * while it reads.
+ */
+function awaitFile(path: string, readers: Set<ChildProcess>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const reader = spawn("sh", ["-c", READ_FILE, "sh", path, `${FILE_BYTES_MAX}`], { stdio: "ignore" });
+    readers.add(reader);
+    const settle = (): void => {
+      clearTimeout(timer);
+      readers.delete(reader);
+    };
+    const timer = setTimeout(() => {
+      settle();
+      reader.kill("SIGKILL");
+      reader.unref();
+      const what = `${path} could not be read within ${ANSWER_MS / 1000} s`;
+      reject(new OperatorError(`${what}: is it on a mount that doesn't answer?`, ExitCode.Usage));
+    }, ANSWER_MS);
+    const answered = (): void => {
+      settle();
+      resolve();
+    };
+    reader.once("exit", answered);
+    // Without a shell, the files are read without this check.
+    reader.once("error", answered);
+  });
+}

@@ -8,9 +8,10 @@ import type {
   TlsPolicy,
 } from "../../acceptor/admission/listener-policy.ts";
 import { checkTls } from "../../acceptor/sockets/tls-context.ts";
+import { type Token, tokenLine } from "../../access/token-file.ts";
+import { readKeyPair, readOperatorFile } from "../../config/operator-file.ts";
 import type { ListenerOptions } from "../options/listener-settings.ts";
-import { ExitCode, OperatorError } from "../options/operator-error.ts";
-import { readOperatorFile } from "../options/operator-file.ts";
+import { ExitCode, OperatorError, operatorFault } from "../options/operator-error.ts";
 import type { Settings } from "../options/settings.ts";
 import { readTokens } from "./token-store.ts";
 
@@ -20,18 +21,25 @@ const EXPIRY_WARNED_MS = 14 * DAY_MS;
 
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
 
+/** Policies of listeners whose files are not read again. */
+export type KeptPolicies = ReadonlyMap<ListenerOptions, ListenerPolicy | undefined>;
+
 /**
  * Reads all access rules. `hasFirst` tells whether the first listener is that of -l and -p, which
  * requires nothing. Throws an OperatorError.
  */
-export function readAccessRules(settings: Settings, hasFirst: boolean): AccessRules {
+export function readAccessRules(
+  settings: Settings,
+  hasFirst: boolean,
+  kept: KeptPolicies = new Map(),
+): AccessRules {
   const { tokenFile, listeners, limits } = settings;
   for (const { address, auth } of listeners) {
     if (auth !== "none" && tokenFile === undefined)
       throw fault(`${address}: auth = "${auth}" needs a token-file; runnerbean token add creates one`);
   }
   const tokens = tokenFile === undefined ? [] : readTokens(tokenFile);
-  const policies = listeners.map(policyOf);
+  const policies = listeners.map((each) => (kept.has(each) ? kept.get(each) : policyOf(each)));
   return { tokens, limits, policies: hasFirst ? [undefined, ...policies] : policies };
 }
 
@@ -47,26 +55,20 @@ type TlsFiles = Pick<ListenerOptions, "cert" | "key" | "clientCa" | "minVersion"
 /** Reads the TLS files. `name` is the listener's name for messages. Throws an OperatorError. */
 export function readTls(name: string, { cert, key, clientCa, minVersion }: TlsFiles): TlsPolicy | undefined {
   if (cert === undefined || key === undefined) return undefined;
-  const policy: TlsPolicy = {
-    cert: readPem(name, cert),
-    key: readPem(name, key),
-    clientCa: clientCa === undefined ? undefined : readPem(name, clientCa),
-    minVersion: `TLSv${minVersion}`,
-  };
+  const policy: TlsPolicy = operatorFault(
+    () => ({
+      ...readKeyPair(cert, key),
+      clientCa: clientCa === undefined ? undefined : readOperatorFile("ca", clientCa),
+      minVersion: `TLSv${minVersion}`,
+    }),
+    `${name}: `,
+  );
   try {
     checkTls(policy);
   } catch (error) {
     throw fault(`${name}: ${cert} and ${key} can't be used: ${(error as Error).message}`);
   }
   return policy;
-}
-
-function readPem(name: string, file: string): string {
-  try {
-    return readOperatorFile(file, "utf8");
-  } catch (error) {
-    throw fault(`${name}: cannot read ${file}: ${(error as Error).message}`);
-  }
 }
 
 export function certificateOf(name: string, { cert }: TlsPolicy): ShownCertificate {
@@ -88,4 +90,56 @@ export function expiryWarnings(certificates: readonly ShownCertificate[], nowMs:
       `the certificate of ${name} ${when} ${new Date(endsAtMs).toUTCString()}: replace it, then kill -HUP ${process.pid}`,
     ];
   });
+}
+
+// --- what a reload changed ----------------------------------------------------------------------
+
+/** Everything that the files of tokens and certificates hold. */
+export interface FileContents {
+  readonly tokens: readonly Token[];
+  /** By the name of the listener, or "http". */
+  readonly tls: ReadonlyMap<string, TlsPolicy>;
+}
+
+export function contentsOf({ tokens, policies }: AccessRules, httpTls: TlsPolicy | undefined): FileContents {
+  const tls = new Map(
+    policies.flatMap((policy) => (policy?.tls === undefined ? [] : [[policy.name, policy.tls]])),
+  );
+  if (httpTls !== undefined) tls.set("http", httpTls);
+  return { tokens, tls };
+}
+
+/** Tokens that a reload names, each. */
+const TOKENS_NAMED_MAX = 20;
+
+/** Returns what is new: "token ann removed", "certificate of http (ends 2027-01-31)". */
+export function contentChanges(before: FileContents, after: FileContents): string[] {
+  const tokens = tokenChanges(before.tokens, after.tokens);
+  const rest = tokens.length - TOKENS_NAMED_MAX;
+  return [
+    ...tokens.slice(0, TOKENS_NAMED_MAX),
+    ...(rest > 0 ? [`${rest} more ${rest === 1 ? "token" : "tokens"}`] : []),
+    ...[...after.tls].flatMap(([name, next]) => tlsChanges(name, before.tls.get(name), next)),
+  ];
+}
+
+function tokenChanges(before: readonly Token[], after: readonly Token[]): string[] {
+  const old = new Map(before.map((token) => [token.name, tokenLine(token)]));
+  const changes = after.flatMap((token) => {
+    const line = old.get(token.name);
+    old.delete(token.name);
+    if (line === undefined) return [`token ${token.name} added`];
+    return line === tokenLine(token) ? [] : [`token ${token.name} changed`];
+  });
+  return [...[...old.keys()].map((name) => `token ${name} removed`), ...changes];
+}
+
+function tlsChanges(name: string, before: TlsPolicy | undefined, after: TlsPolicy): string[] {
+  if (before === undefined) return [];
+  const day = new Date(certificateOf(name, after).endsAtMs).toISOString().slice(0, 10);
+  return [
+    ...(before.cert === after.cert ? [] : [`certificate of ${name} (ends ${day})`]),
+    ...(before.key === after.key ? [] : [`key of ${name}`]),
+    ...(before.clientCa === after.clientCa ? [] : [`client CAs of ${name}`]),
+  ];
 }

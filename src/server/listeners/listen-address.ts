@@ -57,6 +57,14 @@ export async function furtherAddress(
   return { ...(await unixAddress(address.slice(UNIX_PREFIX.length), notice)), mode, group };
 }
 
+/** Checks the paths of all sockets that a server with these options opens. */
+export function checkSocketPaths({ listen, listeners, http, httpAlso }: Options): void {
+  for (const address of [listen, ...listeners.map((each) => each.address)])
+    if (address.startsWith(UNIX_PREFIX)) checkSocketPath(address.slice(UNIX_PREFIX.length));
+  for (const address of [http, ...httpAlso.map((also) => also.address)])
+    if (address !== undefined && "path" in address) checkSocketPath(address.path);
+}
+
 async function unixAddress(path: string, notice: (text: string) => void): Promise<UnixListen> {
   await prepareSocketPath(path, notice);
   return { kind: "unix", path };
@@ -82,8 +90,8 @@ function inheritedSockets(environment: NodeJS.ProcessEnv): number {
   return pid === String(process.pid) ? Number(count) || 0 : 0;
 }
 
-/** Makes sure that a socket can be bound at `path`. Removes a socket that no server answers on. */
-async function prepareSocketPath(path: string, notice: (text: string) => void): Promise<void> {
+/** Throws an OperatorError if the kernel takes no socket of this path. */
+function checkSocketPath(path: string): void {
   const bytes = Buffer.byteLength(path);
   if (bytes === 0) throw listenError("empty socket path: write -l unix:/path/to/socket");
   if (bytes > UNIX_PATH_BYTES_MAX) {
@@ -91,6 +99,11 @@ async function prepareSocketPath(path: string, notice: (text: string) => void): 
       `socket path ${path} is too long (${bytes} characters), where maximum allowed is ${UNIX_PATH_BYTES_MAX}`,
     );
   }
+}
+
+/** Makes sure that a socket can be bound at `path`. Removes a socket that no server answers on. */
+export async function prepareSocketPath(path: string, notice: (text: string) => void): Promise<void> {
+  checkSocketPath(path);
   const listen: Listen = { kind: "unix", path };
   try {
     const found = lstatSync(path, { throwIfNoEntry: false });

@@ -2,40 +2,32 @@
 
 import { chmodSync, chownSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { parseTokenFile, type Token } from "../../access/token-file.ts";
-import { ExitCode, OperatorError } from "../options/operator-error.ts";
-import { readOperatorFile } from "../options/operator-file.ts";
+import { readOperatorFile } from "../../config/operator-file.ts";
+import { ExitCode, OperatorError, operatorFault } from "../options/operator-error.ts";
 
-const WRITABLE_BY_OTHERS = 0o022;
 const MODE_NEW = 0o600;
-const BYTES_MAX = 4 << 20;
+/** Faults that one message names; a file of another kind would have one in each line. */
+const FAULTS_MAX = 10;
 
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
 
 /** Returns all tokens of the file. Throws an OperatorError that names every fault with its line. */
 export function readTokens(path: string): readonly Token[] {
   const { tokens, faults } = parseTokenFile(readText(path));
-  if (faults.length > 0)
-    throw fault(faults.map(({ line, message }) => `${path}:${line}: ${message}`).join("\n"));
+  const lines = faults.slice(0, FAULTS_MAX).map(({ line, message }) => `${path}:${line}: ${message}`);
+  if (faults.length > FAULTS_MAX) lines.push(`${path}: and ${faults.length - FAULTS_MAX} more faults`);
+  if (faults.length > 0) throw fault(lines.join("\n"));
   return tokens;
 }
 
 function readText(path: string): string {
-  try {
-    const { mode, size } = statSync(path);
-    // Users who can write the file could grant themselves access.
-    if ((mode & WRITABLE_BY_OTHERS) !== 0)
-      throw fault(`${path} can be written by users other than its owner: chmod go-w ${path}`);
-    if (size > BYTES_MAX) throw fault(`${path} is larger than ${BYTES_MAX} bytes: is it the token file?`);
-    return readOperatorFile(path, "utf8");
-  } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    throw fault(`cannot read the token file ${path}: ${(error as Error).message}`);
-  }
+  return operatorFault(() => readOperatorFile("tokens", path));
 }
 
-/** Returns the file's text; empty if there is no file yet. */
+/** Returns the file's text; empty if there is no file yet, or nothing in it. */
 export function readTokenText(path: string): string {
-  return statSync(path, { throwIfNoEntry: false }) === undefined ? "" : readText(path);
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found === undefined || (found.isFile() && found.size === 0) ? "" : readText(path);
 }
 
 /** Replaces the whole file; owner and mode stay the same. Throws an OperatorError. */

@@ -175,8 +175,8 @@ export function listenerTable(listener: ListenerOptions): FileTable {
 }
 
 /** Returns the part of a listener that only a restart can change. */
-export function unchangeable({ address, cert, mode, group }: ListenerOptions): unknown {
-  return [address, cert !== undefined, mode, group];
+export function unchangeable({ address, cert, clientCa, mode, group }: ListenerOptions): unknown {
+  return [address, cert !== undefined, clientCa !== undefined, mode, group];
 }
 
 /** Returns the open listeners with the settings of `next`, as far as they may change at runtime. */

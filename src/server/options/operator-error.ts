@@ -1,5 +1,7 @@
 // Errors that the operator can fix, shown with a stable exit code and without a stack trace.
 
+import { FileFault } from "../../config/operator-file.ts";
+
 /** Exit codes, the same as beanstalkd's where it has one. */
 export const ExitCode = {
   /** A thread died, and the process must not go on without it. */
@@ -39,5 +41,17 @@ export class OperatorError extends Error {
     super(message);
     this.exitCode = exitCode;
     this.showHint = showHint;
+  }
+}
+
+/**
+ * Runs `read`. A file that can't be used becomes an OperatorError; `where` says whose file it is.
+ */
+export function operatorFault<T>(read: () => T, where = ""): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof FileFault)) throw error;
+    throw new OperatorError(`${where}${error.message}`, ExitCode.Usage);
   }
 }

@@ -3,14 +3,14 @@
 
 import { Command, CommanderError, Option } from "commander";
 import { nearestWord } from "../../config/nearest-word.ts";
+import { readOperatorFile } from "../../config/operator-file.ts";
 import { applyEnvironment, applyFile, applyFlag, flagsOf } from "../../config/read-settings.ts";
 import { type Setting, SettingError, variableOf } from "../../config/setting.ts";
 import { type Fault, TomlSource } from "../../config/toml-source.ts";
 import { commandListText } from "../../protocol/command-list.ts";
 import { describeHttpAddress, isLoopback } from "./http-address.ts";
 import { isHarmless } from "./http-also.ts";
-import { ExitCode, OperatorError } from "./operator-error.ts";
-import { readOperatorFile } from "./operator-file.ts";
+import { ExitCode, OperatorError, operatorFault } from "./operator-error.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
 import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
 import { PROGRAM, VERSION } from "./version.ts";
@@ -47,6 +47,10 @@ const CONFIG_VARIABLE = "RUNNERBEAN_CONFIG";
 /** Hint after a message about flags. */
 export const FLAGS_HINT = `${PROGRAM} --help shows all flags\n`;
 
+/** Returns the message of a refusal without the program's name and the hint. */
+export const messageOf = ({ stderr }: Exit): string =>
+  stderr.replace(FLAGS_HINT, "").trimEnd().replace(`${PROGRAM}: `, "");
+
 class EarlyExit extends Error {
   readonly exit: Exit;
 
@@ -78,7 +82,7 @@ export function parseOptions(
   program: string,
   environment: Environment = {},
 ): Options | Exit {
-  const line: CommandLine = { given: [], config: environment[CONFIG_VARIABLE], notices: [] };
+  const line: CommandLine = { given: [], config: environment[CONFIG_VARIABLE] || undefined, notices: [] };
   const command = describe(line, program);
   try {
     command.parse(args as string[], { from: "user" });
@@ -88,7 +92,10 @@ export function parseOptions(
   }
 }
 
-/** Returns the options of a file alone, with all its faults; for `config check`. */
+/**
+ * Returns the options of a file alone, with all its faults; for `config check`. Throws an
+ * OperatorError if the file can't be read.
+ */
 export function checkFile(path: string): { options: Options; faults: readonly Fault[] } {
   const options = emptyOptions();
   return { options, faults: readFile(path, options) };
@@ -103,13 +110,12 @@ function compose(line: CommandLine, environment: Environment): Options {
   options.config = line.config;
   if (line.config !== undefined) {
     const faults = readFile(line.config, options);
-    if (faults.length > 0) {
-      const count = faults.length === 1 ? "a fault" : `${faults.length} faults`;
+    const text = faultsText(line.config, faults);
+    if (faults.length > 0)
       throw new OperatorError(
-        `the configuration has ${count}:\n${faultsText(line.config, faults)}`,
+        faults.length === 1 ? text : `the configuration has ${faults.length} faults:\n${text}`,
         ExitCode.Usage,
       );
-    }
   }
   const others = [...OTHER_VARIABLES, CONFIG_VARIABLE];
   applyEnvironment(SETTINGS, options, environment, others, {
@@ -189,15 +195,9 @@ function applyFlags({ given }: CommandLine, options: Options): void {
   }
 }
 
-/** Applies a file and returns its faults. */
+/** Applies a file and returns its faults. Throws an OperatorError if the file can't be read. */
 function readFile(path: string, options: Options): readonly Fault[] {
-  let text: string;
-  try {
-    text = readOperatorFile(path, "utf8");
-  } catch (error) {
-    return [{ line: 0, message: `cannot be read: ${(error as Error).message}` }];
-  }
-  const source = TomlSource.read(text);
+  const source = TomlSource.read(operatorFault(() => readOperatorFile("configuration", path)));
   if (!(source instanceof TomlSource)) return [source];
   options.config = path;
   return applyFile(SETTINGS, options, source, (key, line) => {

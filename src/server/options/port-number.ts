@@ -1,7 +1,7 @@
 // Ports, as options name them.
 
+import { readOperatorFile } from "../../config/operator-file.ts";
 import { SettingError } from "../../config/setting.ts";
-import { readOperatorFile } from "./operator-file.ts";
 
 const PORT_MAX = 65_535;
 
@@ -17,7 +17,7 @@ export function portNumber(text: string): number {
   }
   let services = "";
   try {
-    services = readOperatorFile("/etc/services", "utf8");
+    services = readOperatorFile("system", "/etc/services");
   } catch {
     // Without the file, all names are unknown.
   }

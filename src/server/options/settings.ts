@@ -129,6 +129,7 @@ const OF_PROTOCOL: readonly Setting<Settings>[] = [
       options.tubesFile = file;
     },
     show: ({ tubesFile }) => tubesFile,
+    restartPart: ({ tubes }) => JSON.stringify(tubes),
   },
   {
     key: "salvage",

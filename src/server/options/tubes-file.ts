@@ -2,12 +2,12 @@
 // skips empty lines and lines that begin with `#`.
 
 import { asciiBytes } from "../../base/bytes.ts";
+import { FileFault, readOperatorFile } from "../../config/operator-file.ts";
 import { SettingError } from "../../config/setting.ts";
 import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
 import { Span } from "../../protocol/request.ts";
 import { SETTING_ROWS } from "../../protocol/setting-rows.ts";
 import { isTubePattern } from "../../protocol/tube-name.ts";
-import { readOperatorFile } from "./operator-file.ts";
 
 /**
  * Returns the settings of each pattern in file order. Throws a SettingError that names the line.
@@ -15,9 +15,11 @@ import { readOperatorFile } from "./operator-file.ts";
 export function readTubes(file: string): [pattern: string, text: string][] {
   let text: string;
   try {
-    text = readOperatorFile(file, "latin1");
+    // A character each byte, as on the wire.
+    text = Buffer.from(readOperatorFile("tubes", file)).toString("latin1");
   } catch (error) {
-    throw new SettingError(`--tubes ${file}: ${(error as Error).message}`);
+    if (error instanceof FileFault) throw new SettingError(error.message);
+    throw error;
   }
   const settings: [string, string][] = [];
   for (const [index, line] of text.split("\n").entries()) {

@@ -2,8 +2,9 @@
 
 import { checkGroupOptions } from "../group/group-role.ts";
 import { readAccessRules, readTls } from "../listeners/access-rules.ts";
+import { checkSocketPaths } from "../listeners/listen-address.ts";
 import { OperatorError } from "../options/operator-error.ts";
-import { checkFile, FLAGS_HINT, faultsText, parseOptions } from "../options/options.ts";
+import { checkFile, faultsText, messageOf, parseOptions } from "../options/options.ts";
 import { PROGRAM } from "../options/version.ts";
 
 /**
@@ -11,27 +12,27 @@ import { PROGRAM } from "../options/version.ts";
  * no log.
  */
 export function configFaults(path: string, flags: readonly string[]): string {
+  const unreadable = faultOf(() => checkFile(path));
+  if (unreadable !== undefined) return unreadable;
   const { faults } = checkFile(path);
   if (faults.length > 0) return faultsText(path, faults);
   const options = parseOptions([...flags, "--config", path], PROGRAM, {});
   // The hint about flags is no help here.
-  if ("exitCode" in options) return `${path}: ${withoutHint(options.stderr)}`;
+  if ("exitCode" in options) return `${path}: ${messageOf(options)}`;
   const looks = [
     () => checkGroupOptions(options),
+    () => checkSocketPaths(options),
     () => readTls("http", options.httpTls),
     () => readAccessRules(options, options.listen !== "none"),
   ];
   return looks
-    .map(messageOf)
+    .map(faultOf)
     .filter((message) => message !== undefined)
     .map((message) => `${path}: ${message}`)
     .join("\n");
 }
 
-const withoutHint = (text: string): string =>
-  text.replace(FLAGS_HINT, "").trimEnd().replace(`${PROGRAM}: `, "");
-
-function messageOf(look: () => void): string | undefined {
+function faultOf(look: () => void): string | undefined {
   try {
     look();
     return undefined;

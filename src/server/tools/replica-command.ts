@@ -7,7 +7,7 @@ import { adoptDirectory } from "../../binlog/tools/adopt.ts";
 import { print, tell } from "../../cli/output.ts";
 import { parseSize } from "../../config/quantity.ts";
 import { detach } from "../../replica/detach.ts";
-import { type GroupUrl, parseGroupUrl } from "../../replica/group-url.ts";
+import { type GroupUrl, readGroupUrl } from "../../replica/group-url.ts";
 import { JetStreamLog, type StreamOptions } from "../../replica/jetstream-log.ts";
 import { type Jsz, serverProblem, streamProblems } from "../../replica/log-servers.ts";
 import { natsConfig } from "../../replica/nats-config.ts";
@@ -23,7 +23,7 @@ class Refused extends Error {}
 const newGroupId = (): string => randomBytes(8).toString("hex");
 
 async function withLog<T>(text: string, work: (log: JetStreamLog, url: GroupUrl) => Promise<T>): Promise<T> {
-  const url = parseGroupUrl(text);
+  const url = readGroupUrl(text);
   const log = await JetStreamLog.connect(url, "runnerbean replica", false);
   try {
     return await work(log, url);
@@ -153,7 +153,7 @@ async function checkStream(text: string): Promise<string[]> {
 }
 
 async function check(text: string, { monitor = [] }: { monitor?: string[] }): Promise<void> {
-  const url = parseGroupUrl(text);
+  const url = readGroupUrl(text);
   const problems = await checkServers(url);
   for (const address of monitor) problems.push(...(await checkMonitor(address)));
   if (monitor.length < url.servers.length)

@@ -5,7 +5,14 @@ import { createInterface } from "node:readline/promises";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES } from "../../access/permission.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../access/secrets.ts";
-import { type Proof, parseTokenFile, TOKEN_NAME, type Token, tokenLine } from "../../access/token-file.ts";
+import {
+  NO_TOKENS,
+  type Proof,
+  parseTokenFile,
+  TOKEN_NAME,
+  type Token,
+  tokenLine,
+} from "../../access/token-file.ts";
 import { print, tell } from "../../cli/output.ts";
 import { readTokens, readTokenText, writeTokenText } from "../listeners/token-store.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
@@ -79,7 +86,8 @@ async function add(name: string, options: AddOptions): Promise<void> {
   const path = options.tokenFile;
   const { secret, proof } = await newProof(options);
   // Read only now: other commands may change the file while a password is typed.
-  const text = readTokenText(path);
+  const lines = readTokenText(path).split("\n");
+  const text = lines.filter((line) => line.trim() !== NO_TOKENS).join("\n");
   const words = [name, options.role, proofWord(proof)];
   if (options.tubes !== undefined) words.push(`tubes=${options.tubes}`);
   if (options.expires !== undefined) words.push(`expires=${options.expires}`);
@@ -149,6 +157,8 @@ function remove(name: string, path: string): void {
   const canBeToken = name !== "" && !name.startsWith("#");
   const rest = lines.filter((line) => !canBeToken || line.trim().split(/\s+/)[0] !== name);
   if (rest.length === lines.length) throw new OperatorError(`there is no token named ${name}`, 1);
+  const isLast = rest.every((line) => line.trim() === "" || line.trim().startsWith("#"));
+  if (isLast && !rest.some((line) => line.trim() === NO_TOKENS)) rest.unshift(NO_TOKENS);
   writeTokenText(path, rest.join("\n"));
   tell(`removed ${name} from ${path}; kill -HUP makes a running server forget it`);
 }

@@ -3,6 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { drawSecret, hashOf } from "../../../src/access/secrets.ts";
+import { NO_TOKENS } from "../../../src/access/token-file.ts";
 import { freePort } from "../machine/free-port.ts";
 import { type ServerProcess, startServer } from "./server-process.ts";
 
@@ -33,8 +34,8 @@ export class GuardedServer {
     const ports = await Promise.all(Array.from({ length: listeners }, () => freePort()));
     const config = join(folder, "runnerbean.toml");
     const tokenFile = join(folder, "tokens");
-    writeFileSync(tokenFile, tokens, { mode: 0o600 });
-    writeFileSync(config, configOf(ports));
+    writeFileSync(tokenFile, tokens || `${NO_TOKENS}\n`, { mode: 0o600 });
+    writeFileSync(config, configOf(ports) || "# nothing\n");
     const given = ["--config", config, "--token-file", tokenFile, ...flags];
     return new GuardedServer(await startServer({ kind: "ours", flags: given }), folder, ports);
   }

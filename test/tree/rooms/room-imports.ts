@@ -8,8 +8,8 @@
 const TABLE: Readonly<Record<string, string>> = {
   base: "",
   protocol: "base",
-  config: "",
   access: "protocol base",
+  config: "access",
   ring: "base",
   uring: "base",
   "engine/jobs": "protocol base",
@@ -64,7 +64,7 @@ const TABLE: Readonly<Record<string, string>> = {
   "binlog/beanstalkd": "./{recovery,live,books,disk,format} message protocol base",
   binlog: "./{beanstalkd,recovery,live,disk,format} loop message ring base",
   "binlog/tools": "./{beanstalkd,recovery,live,books,disk,format} message protocol base",
-  replica: "message ring base",
+  replica: "config message ring base",
   "http/link": "acceptor acceptor/{connection,state,replies} loop message ring base",
   "http/state": "./link message ring base",
   "http/queue": "./{state,link} acceptor acceptor/{connection,admission,state} message ring base protocol",
@@ -89,16 +89,16 @@ const TABLE: Readonly<Record<string, string>> = {
   "dashboard/pages": "./parts",
   dashboard: "./{pages,parts}",
   client: "",
-  cli: "client protocol base",
+  cli: "config client protocol base",
   "cli/shadow": "base",
   "cli/commands": "./shadow cli client protocol base",
   "server/logging": "base",
   "server/options":
     "./logging http replica binlog/format acceptor acceptor/admission message access config protocol " +
     "base",
-  "server/group": "./options threads replica message ring",
+  "server/group": "./options threads config replica message ring",
   "server/lifecycle": "./{options,logging} binlog ring config",
-  "server/listeners": "./options threads acceptor/{sockets,admission} access",
+  "server/listeners": "./options threads acceptor/{sockets,admission} access config",
   "server/tools": "./{listeners,group,options} cli cli/commands replica binlog/tools access config base",
   server:
     "./{tools,listeners,lifecycle,group,options,logging} threads http binlog shard acceptor " +

@@ -33,7 +33,6 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/http-listener.ts",
       "http/api/limits/lingering-close.ts",
       "replica/peer-address.ts",
       "server/listeners/listen-address.ts",
@@ -56,11 +55,9 @@ const KEEPERS: readonly Keeper[] = [
       "http/queue/backups.ts",
       // The dashboard's files, once at its start.
       "http/api/dashboard/dashboard-assets.ts",
-      // Files that the operator names.
       "binlog/tools/tools.ts",
-      // Credentials for the log servers.
-      "replica/jetstream-log.ts",
-      "server/options/operator-file.ts",
+      // Files that the operator names.
+      "config/operator-file.ts",
       "server/lifecycle/switch-user.ts",
       "server/listeners/listen-address.ts",
       "server/lifecycle/descriptor-limit.ts",
@@ -68,7 +65,6 @@ const KEEPERS: readonly Keeper[] = [
       "server/options/usable-cores.ts",
       "server/logging/line-sink.ts",
       "server/listeners/token-store.ts",
-      "cli/target.ts",
       "cli/backup-file.ts",
       // Standard output without blocking.
       "cli/shadow/report.ts",

@@ -2,7 +2,7 @@
 // reaches its part, and with a fault in the file none does.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import type { Logger } from "pino";
@@ -97,6 +97,7 @@ it("a reload passes every setting that may change to its part", async (t) => {
     changed: [
       ...["log-level", "token-file", "http.max-requests", "max-memory", "max-connections"],
       ...["max-connections-per-address", "idle-timeout", "tcp-keepalive", "listener"],
+      ...["token a added", "token b added"],
     ],
     needsRestart: ["listener"],
   });
@@ -174,8 +175,9 @@ allow = ["10.0.0.0/8"]
   });
   assert.deepEqual(parts.reloading.rules.policies, [undefined, policyWith("TLSv1.2")]);
   assert.deepEqual(parts.reloading.httpRules.tls, tlsOf("TLSv1.2", undefined));
-  // Another end of the line, by which the file differs.
-  writeFileSync(cert, `${textOf(cert)}\n`);
+  const renewed = makeCertificates(temporaryFolder(t, "renewed"));
+  copyFileSync(renewed.cert, cert);
+  copyFileSync(renewed.key, key);
   await parts.reload(fileWith("1.3"));
   assert.deepEqual(parts.acceptors[0]!.policies, [undefined, policyWith("TLSv1.3")]);
   assert.deepEqual(parts.http!.tls, tlsOf("TLSv1.3", undefined));

@@ -7,7 +7,9 @@ import { Problem } from "../problem.ts";
 import { Fields } from "../schemas.ts";
 
 const Reloaded = Fields({
-  changed: Type.Array(Type.String(), { description: "Keys that took effect." }),
+  changed: Type.Array(Type.String(), {
+    description: 'Keys that took effect, and what is new in files: "token ann removed".',
+  }),
   needsRestart: Type.Array(Type.String(), { description: "Keys that take effect after a restart." }),
 });
 

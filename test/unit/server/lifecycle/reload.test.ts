@@ -25,7 +25,7 @@ async function needsRestart(before: readonly string[], after: readonly string[])
   const reloader = new Reloader(
     optionsOf(before),
     () => optionsOf(after),
-    () => () => {},
+    () => () => [],
   );
   return (await reloader.reload()).needsRestart;
 }
@@ -51,7 +51,7 @@ it("each reload names what needs a restart, until the file is as it was at the s
   const reloader = new Reloader(
     optionsOf([]),
     () => optionsOf(flags),
-    () => () => {},
+    () => () => [],
   );
   const needed: (readonly string[])[] = [];
   for (flags of [tls, tls, []]) needed.push((await reloader.reload()).needsRestart);
@@ -74,7 +74,7 @@ function optionsIn(file: string): Options {
 async function reloadOf(before: string, next: string): Promise<Reloaded> {
   const started = optionsIn(before);
   const reread = (): Options => optionsIn(next);
-  return await new Reloader(started, reread, () => () => {}).reload();
+  return await new Reloader(started, reread, () => () => []).reload();
 }
 
 describe("a reload that finds another", () => {

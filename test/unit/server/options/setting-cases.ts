@@ -109,7 +109,7 @@ export const settingCases = (tubesFile: string): SettingCase[] =>
 export function fileOf(cases: readonly SettingCase[]): string {
   const isTable = ({ text }: SettingCase): boolean => text === undefined;
   const lines = cases.filter((each) => !isTable(each)).map(({ key, toml }) => `${key} = ${toml}`);
-  return `${[...lines, ...cases.filter(isTable).map(({ toml }) => toml)].join("\n")}\n`;
+  return `${[...lines, ...cases.filter(isTable).map(({ toml }) => toml)].join("\n")}\n# the end\n`;
 }
 
 /** Returns the cases that one needs, from all of them. */
