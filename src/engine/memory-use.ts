@@ -10,8 +10,8 @@ export const BYTES_OF = {
   job: 112,
   /** The job's row in a page where some jobs have attributes. */
   extras: 36,
-  /** A page's column of failures, if a job on it has failed. The failures are in the arena. */
-  failurePage: 32768,
+  /** A page's columns for failures, if a job on it has failed. The failures are in the arena. */
+  failurePage: 65536,
   tube: 512,
   watch: 256,
   /** A watched tube's share, besides its watch, if the session has weights. */

@@ -49,8 +49,17 @@ export const TubeField = {
   Refusals: 26,
   /** How often the rate was used up. */
   RateWaits: 27,
+  /** Reservations that ended with the connection of their worker. */
+  Disconnects: 28,
+  /**
+   * The job with the most of them lately, 0 if there is none: its id, how often it was reserved, and
+   * how often its worker's connection ended.
+   */
+  LostJob: 29,
+  LostJobReserves: 30,
+  LostJobDisconnects: 31,
 } as const;
-export const TUBE_FIELDS = 28;
+export const TUBE_FIELDS = 32;
 export const TUBE_ROWS_AT = 8;
 
 /** Totals of a shard since its start, and its current state. */
@@ -65,6 +74,7 @@ export interface ShardTotals {
   readonly kicks: number;
   readonly touches: number;
   readonly timeouts: number;
+  readonly disconnects: number;
   readonly deaths: number;
   readonly expiries: number;
   readonly duplicates: number;
@@ -185,6 +195,8 @@ export interface JobFacts {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
+  /** Reservations that ended with the connection of their worker. */
+  readonly disconnects: number;
   /** Reservations that count for `max-attempts`. */
   readonly attempts: number;
   /** The tube in which it died, or "", and a DeathReason. */
@@ -243,6 +255,7 @@ export interface Where {
   readonly ageTo?: number;
   readonly reservesFrom?: number;
   readonly timeoutsFrom?: number;
+  readonly disconnectsFrom?: number;
   /** True for jobs that have used up their attempts, or have expired. */
   readonly dead?: boolean;
   /** Bytes that occur anywhere in the body, 1 to 200. */

@@ -60,6 +60,11 @@ export const Attribute = {
   Batch: 25,
   /** f64, u8. The number of the batch that the job waits for, and 1 for any outcome. */
   After: 26,
+  /**
+   * u32. How many reservations of the job ended with the connection of their worker. Records of
+   * older servers lack it.
+   */
+  Disconnects: 27,
   /** The progress of a schedule (message/schedule-record.ts). */
   ScheduleProgress: 31,
 } as const;

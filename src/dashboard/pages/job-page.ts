@@ -32,7 +32,7 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
         ["time to run", duration(Number(job["ttr"]))],
         ["attempts", exact(job.attempts)],
         ...policyFacts(job),
-        ...["reserves", "timeouts", "releases", "buries", "kicks"].map((key): [string, string] => [
+        ...["reserves", "timeouts", "disconnects", "releases", "buries", "kicks"].map((key): [string, string] => [
           key,
           exact(Number(job[key])),
         ]),

@@ -75,7 +75,7 @@ const overview: Page = {
       <div class="heading">
         <h2 id="failures">
           Failures a second
-          <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
+          <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.disconnects)} disconnected · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
         </h2>
           ${scaleButton(context)}
       </div>
@@ -144,6 +144,7 @@ function overviewCharts(context: PageContext): Chart[] {
     ]),
     of("failures-chart", "Failures a second", [
       { series: "timeouts", label: "timeouts /s", colour: "buried", isRate: true },
+      { series: "disconnects", label: "disconnects /s", colour: "ready", isRate: true, dash: [12, 3, 3, 3] },
       { series: "buries", label: "buries /s", colour: "delayed", isRate: true, dash: [8, 4] },
       { series: "releases", label: "releases /s", colour: "reserved", isRate: true, dash: [3, 3] },
     ]),

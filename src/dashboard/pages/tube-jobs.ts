@@ -137,6 +137,7 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   unusual("releases", field("releases")),
   unusual("buries", field("buries")),
   unusual("kicks", field("kicks")),
+  unusual("disconnects", field("disconnects")),
 ];
 
 function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, context: PageContext): Part {

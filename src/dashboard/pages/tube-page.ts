@@ -46,6 +46,7 @@ export function showTube(view: TubeView, context: PageContext): Part {
       ${facts([
         ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
         ["timeouts", `${rate(rates["timeouts"] ?? 0)} /s, ${exact(totals["timeouts"] ?? 0)} in all`],
+        ["disconnects", `${rate(rates["disconnects"] ?? 0)} /s, ${exact(totals["disconnects"] ?? 0)} in all`],
         ["wait, p50 and p99", timesOf(view.tube, ({ wait }) => wait)],
         ["hold, p50 and p99", timesOf(view.tube, ({ hold }) => hold)],
         ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
@@ -151,6 +152,7 @@ function charts(name: string, context: PageContext): Part {
     { ...line("puts", "ready"), label: "in /s", isRate: true },
     { ...line("deletes", "reserved", [8, 4]), label: "out /s", isRate: true },
     { ...line("timeouts", "buried", [3, 3]), label: "timeouts /s", isRate: true },
+    { ...line("disconnects", "delayed", [12, 3, 3, 3]), label: "disconnects /s", isRate: true },
   ];
   return html`<div class="two">
     ${chartCard("states-chart", "Jobs by state", context)} ${chartCard("flow-chart", "Jobs a second", context)}

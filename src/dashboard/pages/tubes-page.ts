@@ -57,12 +57,14 @@ const ALL_COLUMNS: readonly Column[] = [
   number("users", "using", ({ users }) => users),
   number("waiters", "waiting", ({ waiters }) => waiters),
   number("timeoutsRate", "timeouts /s", ({ rates }) => rates["timeouts"] ?? 0, rate),
+  number("disconnectsRate", "disconnects /s", ({ rates }) => rates["disconnects"] ?? 0, rate),
   timeColumn("waitP50", "wait p50", ({ wait }) => wait.p50),
   timeColumn("waitP99", "wait p99", ({ wait }) => wait.p99),
   timeColumn("holdP50", "hold p50", ({ hold }) => hold.p50),
   timeColumn("holdP99", "hold p99", ({ hold }) => hold.p99),
   number("puts", "total puts", ({ totals }) => totals["puts"] ?? 0),
   number("timeouts", "total timeouts", ({ totals }) => totals["timeouts"] ?? 0),
+  number("disconnects", "total disconnects", ({ totals }) => totals["disconnects"] ?? 0),
 ];
 
 export function showTubes(view: TubesView, context: PageContext): Part {

@@ -118,7 +118,7 @@ export interface RingRow {
 }
 
 export type Rates = Readonly<
-  Record<"puts" | "reserves" | "deletes" | "timeouts" | "buries" | "releases", number>
+  Record<"puts" | "reserves" | "deletes" | "timeouts" | "disconnects" | "buries" | "releases", number>
 >;
 
 export interface OverviewView {
@@ -222,6 +222,7 @@ export interface JobRow extends BodyRow {
   readonly timeLeft: number;
   readonly reserves: number;
   readonly timeouts: number;
+  readonly disconnects: number;
   readonly attempts: number;
   /** The tube in which it died, and why: attempts or expired. Null for a job that is not dead. */
   readonly origin: string | null;

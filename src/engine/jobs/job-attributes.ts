@@ -42,7 +42,9 @@ export class JobAttributes {
   keyState: number | undefined;
   /** The job's last failures, in monotonic times (protocol/job-failure.ts). */
   failures: Uint8Array = NO_BYTES;
-  /** Whether the log contains nothing about the job except failures. */
+  /** How many of its reservations ended with the connection of their worker. */
+  disconnects = 0;
+  /** Whether the log contains nothing about the job except failures and disconnects. */
   hasOnlyFailures = false;
   /** What a put does to a waiting job that has its key, and how long that may be put off. */
   onDuplicate: OnDuplicate = OnDuplicate.Refuse;
@@ -87,6 +89,7 @@ export class JobAttributes {
     this.leaving = false;
     this.keyState = undefined;
     this.failures = NO_BYTES;
+    this.disconnects = 0;
     this.hasOnlyFailures = false;
     this.onDuplicate = OnDuplicate.Refuse;
     this.debounceMaxMs = 0;
@@ -128,6 +131,10 @@ export class JobAttributes {
     const end = valueAt + bytes[at + 1]!;
     if (tag === Attribute.Failures) {
       this.failures = joined(this.failures, bytes.subarray(valueAt, end));
+      return;
+    }
+    if (tag === Attribute.Disconnects) {
+      this.disconnects = view.getUint32(valueAt, true);
       return;
     }
     this.hasOnlyFailures = false;

@@ -109,6 +109,8 @@ export class JobPage {
   extras: JobExtras | undefined = undefined;
   /** Handles of the jobs' failures, or EMPTY_BODY; created for the first job that has failed. */
   failures: Uint32Array | undefined = undefined;
+  /** Reservations that ended with the connection of their worker; created with `failures`. */
+  disconnects: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
   /** Number of rows in use. */
@@ -201,7 +203,7 @@ export class JobTable {
    * allocate.
    */
   #emptyPages = 0;
-  /** Number of pages with a column of failures. */
+  /** Number of pages with columns for failures. */
   failurePages = 0;
   /** Counts the extras, too. */
   readonly spareExtras: SpareExtras = new SpareExtras();
@@ -265,6 +267,7 @@ export class JobTable {
     page.giveExtras();
     if (page.failures !== undefined) this.failurePages--;
     page.failures = undefined;
+    page.disconnects = undefined;
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;
     page.discard();
@@ -273,13 +276,15 @@ export class JobTable {
   }
 
   /**
-   * Returns the page's column of failures, created if necessary. Throws RangeError when memory is
-   * exhausted.
+   * Returns the page's column of failures, created if necessary, with the one of disconnects. Throws
+   * RangeError when memory is exhausted.
    */
   makeFailures(page: JobPage): Uint32Array {
     if (page.failures !== undefined) return page.failures;
     assert(page.live > 0, "only a page with jobs has failures");
+    const disconnects = new Uint32Array(PAGE_ROWS);
     page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
+    page.disconnects = disconnects;
     this.failurePages++;
     return page.failures;
   }

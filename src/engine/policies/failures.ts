@@ -1,8 +1,10 @@
-// The failures of jobs: why and when their last attempts failed, and which worker held them.
+// The failures of jobs: why and when their last attempts failed, which worker held them, and how
+// many ended with the connection of their worker.
 //
 // A job that has failed has a cell in the body arena; its length comes first, then its failures
-// (protocol/job-failure.ts). The handles are a column that only pages with such a job have. Without
-// memory for a failure, or beyond --max-memory, it goes unrecorded: no command fails for it.
+// (protocol/job-failure.ts). The handles and the number of disconnects are columns that only pages
+// with such a job have. Without memory for a failure, or beyond --max-memory, it goes unrecorded,
+// though disconnects still count: no command fails for it.
 
 import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
@@ -11,7 +13,7 @@ import {
   FAILURE_HEAD_BYTES,
   FAILURES_BYTES_MAX,
   FAILURES_MAX,
-  type FailureCause,
+  FailureCause,
   failureEnd,
   REASON_BYTES_MAX,
   shiftFailures,
@@ -19,14 +21,20 @@ import {
 } from "../../protocol/job-failure.ts";
 import type { Span } from "../../protocol/request.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
-import { rowOf } from "../jobs/job-table.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
+import { NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
+import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf } from "./attempts.ts";
 
 const NO_BYTES = new Uint8Array(0);
 const LENGTH_BYTES = 2;
+/** The attribute with the number of disconnects. */
+const DISCONNECTS_BYTES = 6;
 /** Maximum bytes in an attribute of the log. */
 const CHUNK_BYTES = 255;
+/** A job that lost no worker for this time is no longer the worst of its tube. */
+const LOST_JOB_MS = 600_000;
 /** No session: no client held the job. */
 export const NOBODY = -1;
 
@@ -49,6 +57,7 @@ export class Failures {
    * memory for it.
    */
   add(slot: number, cause: FailureCause, session: number, nowMs: number, reason?: Span): boolean {
+    if (cause === FailureCause.Disconnected) this.#countDisconnect(slot, nowMs);
     if (!this.#shard.bodies.limit.allows) return false;
     const page = this.#shard.jobs.pageOf(slot);
     const cell = this.#cell;
@@ -71,9 +80,48 @@ export class Failures {
     return this.#store(slot, FAILURE_HEAD_BYTES + workerBytes + reasonBytes + keptBytes);
   }
 
-  /** Gives a job of the log or of another shard its failures. */
-  restore(slot: number, failures: Uint8Array): void {
+  /** Counts a reservation that ended with its connection, whether or not there is room to say why. */
+  #countDisconnect(slot: number, nowMs: number): void {
+    const tube = this.#shard.tubeOf(slot);
+    const count = this.disconnectsOf(slot) + 1;
+    this.#shard.jobDisconnects++;
+    tube.disconnects++;
+    this.#setDisconnects(slot, count);
+    const worst = nowMs - tube.lostAtMs > LOST_JOB_MS ? NO_SLOT : this.lostJobOf(tube);
+    if (worst !== NO_SLOT && this.disconnectsOf(worst) > count) return;
+    tube.lostJob = this.#shard.jobs.pageOf(slot).id[rowOf(slot)]!;
+    tube.lostAtMs = nowMs;
+  }
+
+  /** Returns the job of a tube that lately lost the most workers, or NO_SLOT. */
+  lostJobOf(tube: Tube): number {
+    if (tube.lostJob === 0) return NO_SLOT;
+    const slot = this.#shard.find(tube.lostJob);
+    return slot !== NO_SLOT && this.#shard.tubeOf(slot) === tube ? slot : NO_SLOT;
+  }
+
+  #setDisconnects(slot: number, count: number): void {
+    const { jobs } = this.#shard;
+    const page = jobs.pageOf(slot);
+    try {
+      jobs.makeFailures(page);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return;
+    }
+    page.disconnects![rowOf(slot)] = count;
+  }
+
+  /** Returns how many of the job's reservations ended with the connection of their worker. */
+  disconnectsOf(slot: number): number {
+    return this.#shard.jobs.pageOf(slot).disconnects?.[rowOf(slot)] ?? 0;
+  }
+
+  /** Gives a job of the log or of another shard its failures and disconnects. */
+  restore(slot: number, { failures, disconnects }: Pick<JobAttributes, "failures" | "disconnects">): void {
     assert(failures.length <= FAILURES_BYTES_MAX, "a job keeps its last failures only");
+    if (disconnects > 0) this.#setDisconnects(slot, disconnects);
+    if (failures.length === 0) return;
     copyBytes(this.#cell, LENGTH_BYTES, failures, 0, failures.length);
     this.#store(slot, failures.length);
   }
@@ -113,15 +161,21 @@ export class Failures {
 
   /** Frees the failures of a job that is removed. Its page must have a column for them. */
   forget(slot: number): void {
-    const { failures } = this.#shard.jobs.pageOf(slot);
+    const { failures, disconnects } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    assert(failures !== undefined, "the page of a job that failed has a column of failures");
+    assert(
+      failures !== undefined && disconnects !== undefined,
+      "the page of a job that failed has columns for failures",
+    );
     this.#shard.bodies.free(failures[row]!);
     failures[row] = EMPTY_BODY;
+    disconnects[row] = 0;
   }
 
-  /** Writes the attributes with the job's failures, in wall-clock times. */
+  /** Writes the attributes with the job's failures, in wall-clock times, and its disconnects. */
   write(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
+    const disconnects = this.disconnectsOf(slot);
+    if (disconnects > 0) writer.uint32(Attribute.Disconnects, disconnects);
     const failures = this.of(slot);
     if (failures.length === 0) return;
     shiftFailures(failures, wallOffsetMs);
@@ -132,7 +186,7 @@ export class Failures {
   /** Returns the maximum number of bytes that `write` appends, with the padding of a long list. */
   attributeBytes(slot: number): number {
     const { length } = this.of(slot);
-    return length === 0 ? 0 : length + 2 * Math.ceil(length / CHUNK_BYTES) + 32;
+    return length + 2 * Math.ceil(length / CHUNK_BYTES) + DISCONNECTS_BYTES + 32;
   }
 }
 

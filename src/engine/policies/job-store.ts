@@ -73,7 +73,7 @@ export class JobStore {
 
   /** Restores the failures and the extras of a job from the log. */
   restore(slot: number, tube: Tube, attributes: JobAttributes): void {
-    if (attributes.failures.length > 0) this.#failures.restore(slot, attributes.failures);
+    this.#failures.restore(slot, attributes);
     if (attributes.hasOnlyFailures) return;
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
@@ -96,7 +96,7 @@ export class JobStore {
     if (attributes !== undefined) {
       this.#attributes.keep(extras, row, attributes);
       this.#enter(slot, attributes, true);
-      if (attributes.failures.length > 0) this.#failures.restore(slot, attributes.failures);
+      this.#failures.restore(slot, attributes);
     }
     extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();

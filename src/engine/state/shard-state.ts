@@ -86,6 +86,7 @@ export class ShardState {
   jobKicks = 0;
   jobTouches = 0;
   jobTimeouts = 0;
+  jobDisconnects = 0;
   jobDeaths = 0;
   jobExpiries = 0;
   /** Puts whose key another job had, and puts into full tubes. */

@@ -60,6 +60,14 @@ export class Tube {
   buries = 0;
   kicks = 0;
   timeouts = 0;
+  /** How many reservations of its jobs ended with the connection of their worker. */
+  disconnects = 0;
+  /**
+   * The job with the most of them lately, which may have left since (Failures.lostJobOf), and when
+   * that last happened.
+   */
+  lostJob = 0;
+  lostAtMs: number = Number.NEGATIVE_INFINITY;
   pauses = 0;
   /** Length of the current pause, or 0. */
   pauseSeconds = 0;

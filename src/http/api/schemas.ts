@@ -23,6 +23,7 @@ export const Counters = Fields({
   buries: Type.Number(),
   kicks: Type.Number(),
   timeouts: Type.Number(),
+  disconnects: Type.Number({ description: "Reservations that ended with the connection of their worker." }),
   deaths: Type.Number({ description: "Jobs that died: out of attempts, or expired and buried." }),
   expiries: Type.Number({ description: "Jobs whose time to live expired." }),
   duplicates: Type.Number({ description: "Puts whose unique key another job had." }),
@@ -114,6 +115,10 @@ export const Job = Fields({
   releases: count,
   buries: count,
   kicks: count,
+  disconnects: Type.Integer({
+    minimum: 0,
+    description: "Reservations that ended with the connection of their worker.",
+  }),
   attempts: Type.Integer({ minimum: 0, description: "Reservations that count for max-attempts." }),
   origin: Type.Union([Type.String({ description: "The tube in which it died." }), Type.Null()]),
   death: Type.Union([Type.String({ description: "Why it died: attempts or expired." }), Type.Null()]),

@@ -19,6 +19,7 @@ export const whereFields = {
   ageTo: seconds,
   reservesFrom: number,
   timeoutsFrom: number,
+  disconnectsFrom: number,
   dead: Type.Optional(
     Type.Boolean({ description: "True for jobs that have no attempts left or have expired." }),
   ),
@@ -55,8 +56,8 @@ export const WhereBody = Fields(whereFields, "A job must match all of them.");
 export const States = Type.Array(JobState, { minItems: 1, maxItems: 4 });
 
 const PLAIN = [
-  ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom", "dead"],
-  ...["batch", "waitsFor", "ofBatch"],
+  ...["idFrom", "idTo", "priFrom", "priTo", "ageFrom", "ageTo", "reservesFrom", "timeoutsFrom"],
+  ...["disconnectsFrom", "dead", "batch", "waitsFor", "ofBatch"],
 ] as const as readonly (keyof Static<typeof WhereBody>)[];
 
 /** Converts a filter to the form that shards understand. */

@@ -35,6 +35,7 @@ export const HELP: Readonly<Record<TubeCounter, string>> = {
   buries: "Jobs that were buried.",
   kicks: "Jobs that were kicked.",
   timeouts: "Reservations that ended because their time to run expired.",
+  disconnects: "Reservations that ended with the connection of their worker.",
   deaths: "Jobs that died: their attempts were used up, or they expired and were buried.",
   expiries: "Jobs whose time to live expired.",
   duplicates: "Puts whose unique key another job had.",
@@ -89,6 +90,12 @@ export function* tubeFamilies(series: readonly TubeSeries[], nowMs: number): Ite
   yield of("tube_waiters", "Connections that wait for its jobs.", (each) => sumOf(each, TubeField.Waiters));
   yield of("tube_holds_dead", "1 for a dead-letter tube with a ready job: its jobs died elsewhere.", (each) =>
     sumOf(each, TubeField.HoldsDead),
+  );
+  yield of(
+    "tube_lost_job_disconnects",
+    "How often the worker's connection ended during the job that lately lost the most workers; 0 without one.",
+    ({ entries }) =>
+      entries.reduce((most, entry) => Math.max(most, entry.get(TubeField.LostJobDisconnects)), 0),
   );
   yield of("tube_pause_seconds", "Remaining time of its pause.", (each) => pauseOf(each, nowMs));
   for (const name of TUBE_COUNTER_NAMES) {

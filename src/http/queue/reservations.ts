@@ -30,6 +30,7 @@ export interface ReservedJob {
   readonly releases: number;
   readonly buries: number;
   readonly kicks: number;
+  readonly disconnects: number;
   /** Pairs of context from the put, in Latin-1. */
   readonly meta: readonly string[];
   readonly body: Buffer;
@@ -213,7 +214,7 @@ class Taking {
 const HYPHEN = 0x2d;
 const ZERO = 0x30;
 /** Number of numbers between RESERVED and the tube's name. */
-const NUMBERS = 11;
+const NUMBERS = 12;
 /** Begins each pair of a job's context, which has no blanks. */
 const META = " meta=";
 const NO_META: readonly string[] = [];
@@ -223,7 +224,7 @@ const numbers = new Float64Array(NUMBERS);
 /** Returns the job in a RESERVED reply to a lease; undefined for other replies. */
 export function reservedJob({ line, body }: WireReply): ReservedJob | undefined {
   if (body === undefined || !line.startsWith("RESERVED ")) return undefined;
-  // Parsed by hand: splitting it into thirteen strings and converting eleven takes three times as
+  // Parsed by hand: splitting it into fourteen strings and converting twelve takes three times as
   // long.
   let at = "RESERVED ".length;
   for (let field = 0; field < NUMBERS; field++) {
@@ -250,6 +251,7 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
     releases: numbers[8]!,
     buries: numbers[9]!,
     kicks: numbers[10]!,
+    disconnects: numbers[11]!,
     meta: tubeEnd < 0 ? NO_META : line.slice(tubeEnd + META.length).split(META),
     body,
   };

@@ -8,7 +8,7 @@ import type { SavedTubes, TubeHistory } from "./tube-history.ts";
 /** Interval of saves, ms: a crash loses at most this much. */
 export const SAVE_EACH_MS = 60_000;
 /** Version of the saved data; others are ignored. */
-const VERSION = 1;
+const VERSION = 2;
 
 interface Saved {
   readonly version: number;

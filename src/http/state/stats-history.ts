@@ -18,6 +18,7 @@ export const HISTORY_SERIES = [
   "buries",
   "kicks",
   "timeouts",
+  "disconnects",
 ] as const;
 export type HistorySeries = (typeof HISTORY_SERIES)[number];
 
@@ -136,7 +137,7 @@ export class StatsHistory {
     const { ready, reserved, delayed, buried } = totals.jobs;
     const now = [
       ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
-      ...[totals.releases, totals.buries, totals.kicks, totals.timeouts],
+      ...[totals.releases, totals.buries, totals.kicks, totals.timeouts, totals.disconnects],
     ];
     const values = now.map((value, series) => value + this.#base[series]!);
     this.#bySecond.take(this.#wallMs(), values);

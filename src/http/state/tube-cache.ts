@@ -27,6 +27,7 @@ export const TUBE_COUNTERS = {
   buries: TubeField.Buries,
   kicks: TubeField.Kicks,
   timeouts: TubeField.Timeouts,
+  disconnects: TubeField.Disconnects,
   deaths: TubeField.Deaths,
   expiries: TubeField.Expiries,
   duplicates: TubeField.Duplicates,

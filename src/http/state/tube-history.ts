@@ -15,6 +15,7 @@ const TUBE_SERIES = {
   reserves: TubeField.Reserves,
   deletes: TubeField.Deletes,
   timeouts: TubeField.Timeouts,
+  disconnects: TubeField.Disconnects,
 } as const;
 export type TubeSeriesName = keyof typeof TUBE_SERIES;
 export const TUBE_SERIES_NAMES = Object.keys(TUBE_SERIES) as TubeSeriesName[];
@@ -74,7 +75,13 @@ function isQuiet({ values, quietMin, from, to }: Kept): boolean {
   return ACTIVE_SERIES.every((series) => value(to - 1, series) === value(from, series));
 }
 
-const COUNTERS: ReadonlySet<TubeSeriesName> = new Set(["puts", "reserves", "deletes", "timeouts"]);
+const COUNTERS: ReadonlySet<TubeSeriesName> = new Set([
+  "puts",
+  "reserves",
+  "deletes",
+  "timeouts",
+  "disconnects",
+]);
 
 /** Index of a point's values. */
 const at = (point: number): number => (point % POINTS) * TUBE_SERIES_NAMES.length;

@@ -53,6 +53,7 @@ export function jobFacts(
     releases: page.releases[row]!,
     buries: page.buries[row]!,
     kicks: page.kicks[row]!,
+    disconnects: engine.policies.failures.disconnectsOf(slot),
     attempts,
     origin: engine.policies.attributes.originOf(slot),
     death: (page.extras?.flags[row] ?? 0) & ExtraFlag.Reason,

@@ -3,7 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
@@ -96,4 +96,10 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   rows[at + TubeField.Duplicates] = counts?.duplicates ?? 0;
   rows[at + TubeField.Refusals] = counts?.rejected ?? 0;
   rows[at + TubeField.RateWaits] = counts?.rateWaits ?? 0;
+  rows[at + TubeField.Disconnects] = tube.disconnects;
+  const lost = engine.policies.failures.lostJobOf(tube);
+  const page = lost === NO_SLOT ? undefined : engine.jobs.pageOf(lost);
+  rows[at + TubeField.LostJob] = page?.id[rowOf(lost)] ?? 0;
+  rows[at + TubeField.LostJobReserves] = page?.reserves[rowOf(lost)] ?? 0;
+  rows[at + TubeField.LostJobDisconnects] = lost === NO_SLOT ? 0 : engine.policies.failures.disconnectsOf(lost);
 }

@@ -41,6 +41,7 @@ export function shardTotals(
     kicks: engine.jobKicks,
     touches: engine.jobTouches,
     timeouts: engine.jobTimeouts,
+    disconnects: engine.jobDisconnects,
     deaths: engine.jobDeaths,
     expiries: engine.jobExpiries,
     duplicates: engine.putDuplicates,

@@ -31,7 +31,7 @@ export function filterOf(states: readonly StateName[], where: Where, nowMs: numb
 export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: number): boolean {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
-  const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0 } = where;
+  const { idFrom = 0, priFrom = 0, reservesFrom = 0, timeoutsFrom = 0, disconnectsFrom = 0 } = where;
   const { idTo = Infinity, priTo = Infinity, ageTo = Infinity } = where;
   const id = page.id[row]!;
   const pri = page.pri[row]!;
@@ -45,6 +45,7 @@ export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: 
     nowMs - page.createdAtMs[row]! <= ageTo * 1000 &&
     page.reserves[row]! >= reservesFrom &&
     page.timeouts[row]! >= timeoutsFrom &&
+    engine.policies.failures.disconnectsOf(slot) >= disconnectsFrom &&
     hasKeys(engine, slot, where) &&
     hasBatches(engine, slot, where)
   );

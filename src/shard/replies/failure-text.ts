@@ -20,11 +20,13 @@ export function failuresText(engine: Engine, slot: number, nowMs: number): strin
     .join(",")}]`;
 }
 
-/** Returns the field of a list's row with the last failure; "" for a job without. */
-export function lastFailureField(engine: Engine, slot: number, nowMs: number): string {
+/** Returns the fields of a list's row with disconnects and the last failure, if there are any. */
+export function failureFields(engine: Engine, slot: number, nowMs: number): string {
+  const disconnects = engine.policies.failures.disconnectsOf(slot);
+  const counted = disconnects === 0 ? "" : `,"disconnects":${disconnects}`;
   const last = failuresOf(engine, slot)[0];
-  if (last === undefined) return "";
-  return `,"failure":${failureText(last, nowMs, last.reason.slice(0, LISTED_REASON_BYTES))}`;
+  if (last === undefined) return counted;
+  return `${counted},"failure":${failureText(last, nowMs, last.reason.slice(0, LISTED_REASON_BYTES))}`;
 }
 
 function failureText({ attempt, cause, atMs, worker }: Failure, nowMs: number, reason: string): string {

@@ -4,7 +4,7 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
-import { lastFailureField } from "./failure-text.ts";
+import { failureFields } from "./failure-text.ts";
 import { isTimed, STATE_NAMES } from "./job-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 
@@ -30,7 +30,7 @@ export function jobRow(
     `,"age":${ageSeconds(page.createdAtMs[row]!, nowMs)},"delay":${page.delaySeconds[row]}` +
     `,"ttr":${page.ttrSeconds[row]},"time-left":${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}` +
     `,"reserves":${page.reserves[row]},"timeouts":${page.timeouts[row]},"releases":${page.releases[row]}` +
-    `,"buries":${page.buries[row]},"kicks":${page.kicks[row]},"bytes":${page.bodyBytes[row]}${lastFailureField(engine, slot, nowMs)}${shown}}`
+    `,"buries":${page.buries[row]},"kicks":${page.kicks[row]},"bytes":${page.bodyBytes[row]}${failureFields(engine, slot, nowMs)}${shown}}`
   );
 }
 

@@ -102,6 +102,7 @@ export function inspectJobText(
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs)}holder: ${holder}
 worker: ${worker === undefined ? "none" : quoted(worker)}
+disconnects: ${engine.policies.failures.disconnectsOf(slot)}
 failures: ${failuresText(engine, slot, nowMs)}
 ${flowRows(engine, slot)}`;
 }
@@ -181,12 +182,12 @@ export function inspectSettingsText(policy: TubePolicy): string {
   return `---
 bytes: 0
 next-age: 0
-${countRows(NO_COUNTS)}${settingRows(policy)}`;
+${countRows(NO_COUNTS, 0)}${settingRows(policy)}`;
 }
 
 const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0, rateWaits: 0 };
 
-function countRows(counts: PolicyCounts, groups = 0, blocked = 0): string {
+function countRows(counts: PolicyCounts, disconnects: number, groups = 0, blocked = 0): string {
   assert(blocked <= groups, "blocked groups are among the groups");
   return `groups: ${groups}
 groups-blocked: ${blocked}
@@ -196,6 +197,7 @@ expired: ${counts.expired}
 dead: ${counts.dead}
 moved-in: ${counts.movedIn}
 moved-out: ${counts.movedOut}
+disconnects: ${disconnects}
 `;
 }
 
@@ -226,5 +228,5 @@ export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): stri
   return `---
 bytes: ${tube.bytes}
 next-age: ${ageSeconds(createdAtMs, nowMs)}
-${countRows(tube.counts, tube.groups?.size, tube.groups?.blocked)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
+${countRows(tube.counts, tube.disconnects, tube.groups?.size, tube.groups?.blocked)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
 }

@@ -26,8 +26,8 @@ import { LongReplies } from "./long-replies.ts";
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two spaces, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
-/** Room for the details of a lease in the same line: nine numbers and the name of the tube. */
-const LEASE_BYTES_MAX = 9 * 17 + 201;
+/** Room for the details of a lease in the same line: ten numbers and the name of the tube. */
+const LEASE_BYTES_MAX = 10 * 17 + 201;
 
 /** Room for a tube's name and a space in the same line. */
 const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;

@@ -18,6 +18,11 @@ const TIMEOUTS_WARN_SHARE = 0.05;
 /** The same in one tube, where few jobs make a larger share; and the minimum of timeouts. */
 const TUBE_TIMEOUTS_WARN_SHARE = 0.2;
 const TUBE_TIMEOUTS_MIN = 5;
+/** Minimum of lost connections of one tube, and share among its reserves, that need attention. */
+const DISCONNECTS_MIN = 4;
+const DISCONNECTS_WARN_SHARE = 0.2;
+/** As often, a single job has ended its workers: whatever its share, the job is to blame. */
+const JOB_DISCONNECTS_MIN = 3;
 /** A shorter pause without ready jobs needs no attention. */
 const PAUSE_WARN_SECONDS = 60;
 /** 99th percentile of sync times that needs attention, s. */
@@ -39,7 +44,7 @@ export interface Signs {
   readonly timeouts: number;
   readonly timeoutsTube: string | undefined;
   /** Growth of a counter of one tube over the last ten minutes, if it is recorded. */
-  readonly grown: (tube: string, series: "timeouts" | "reserves") => number;
+  readonly grown: (tube: string, series: "timeouts" | "disconnects" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
   readonly flows: KnownSigns;
@@ -51,6 +56,7 @@ export function attentionOf(signs: Signs): Attention[] {
   addTimeouts(found, signs);
   addSyncs(found, signs);
   for (const rule of TUBE_RULES) addTubes(found, rule, signs);
+  addDisconnects(found, signs);
   addFlows(found, signs.flows);
   const isBad = ({ level }: Found): number => (level === "bad" ? 1 : 0);
   found.sort((a, b) => isBad(b) - isBad(a) || b.weight - a.weight);
@@ -103,6 +109,59 @@ function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs
     todo: "Put jobs with a longer ttr, touch them while working, or look for workers that die.",
     weight: 1e8 + timeouts,
   });
+}
+
+/** Adds the tubes whose workers end while they hold a job, each with the job that ended most. */
+function addDisconnects(found: Found[], { tubes, grown }: Signs): void {
+  const all = tubes
+    .map((entry) => ({ entry, lost: grown(entry.name, "disconnects") }))
+    .filter(({ entry, lost }) => {
+      const isOneJob = entry.get(TubeField.LostJobDisconnects) >= JOB_DISCONNECTS_MIN;
+      const share = lost / Math.max(lost, grown(entry.name, "reserves"));
+      return lost >= DISCONNECTS_MIN && (isOneJob || share > DISCONNECTS_WARN_SHARE);
+    })
+    .sort((a, b) => b.lost - a.lost);
+  const named = listed(all);
+  for (const { entry, lost } of named) found.push(disconnectsOf(entry, lost));
+  const rest = all.length - named.length;
+  if (rest === 0) return;
+  found.push({
+    level: "bad",
+    tube: null,
+    page: "#/tubes?sort=disconnects",
+    text: `${EXACT.format(rest)} more lose the connections of their workers`,
+    todo: "",
+    weight: 1e8,
+  });
+}
+
+function disconnectsOf(entry: TubeEntry, lost: number): Found {
+  const { name: tube } = entry;
+  const [job, reserves, ended] = [
+    entry.get(TubeField.LostJob),
+    entry.get(TubeField.LostJobReserves),
+    entry.get(TubeField.LostJobDisconnects),
+  ];
+  const weight = 1e8 + lost;
+  if (ended < JOB_DISCONNECTS_MIN)
+    return {
+      level: "bad",
+      tube,
+      page: pageOf(tube, "ready"),
+      text: `the connection of a worker ended while it held a job, ${EXACT.format(lost)} times in ten minutes`,
+      todo: "Look at the logs of its workers: do they crash, or does something stop them?",
+      weight,
+    };
+  // It may be reserved now.
+  const each = reserves - ended <= 1 ? "each time" : `${EXACT.format(ended)} times`;
+  return {
+    level: "bad",
+    tube,
+    page: `#/jobs/${job}`,
+    text: `job ${job} was reserved ${EXACT.format(reserves)} times, and the connection of its worker ended ${each}`,
+    todo: "It may crash its workers. Delete it or mend them, and set max-attempts, so that such jobs are buried.",
+    weight,
+  };
 }
 
 function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void {

@@ -125,7 +125,7 @@ const EMPTY_OVERVIEW: Omit<OverviewView, "frame"> = {
   connections: 0,
   tubes: 0,
   oldest: null,
-  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0, buries: 0, releases: 0 },
+  rates: { puts: 0, reserves: 0, deletes: 0, timeouts: 0, disconnects: 0, buries: 0, releases: 0 },
   attention: [],
   busiest: [],
   oldestTubes: [],
@@ -152,7 +152,7 @@ function sum({ topology }: Service, counter: number): number {
   return total;
 }
 
-const RATED = ["puts", "reserves", "deletes", "timeouts", "buries", "releases"] as const;
+const RATED = ["puts", "reserves", "deletes", "timeouts", "disconnects", "buries", "releases"] as const;
 
 function ratesOf({ totals }: Service): Rates {
   const { series } = totals.history(RATE_SECONDS, RATED);

@@ -112,6 +112,7 @@ export function jobView(
     releases: facts.releases,
     buries: facts.buries,
     kicks: facts.kicks,
+    disconnects: facts.disconnects,
     attempts: facts.attempts,
     origin: facts.origin === "" ? null : facts.origin,
     death: DEATHS[facts.death] ?? null,

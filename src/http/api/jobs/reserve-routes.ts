@@ -49,6 +49,7 @@ const LeasedJob = Fields({
   releases: count,
   buries: count,
   kicks: count,
+  disconnects: count,
   meta: Type.Record(Type.String(), Type.String(), { description: "Context from the put." }),
   bytes: count,
   body: Type.Optional(Type.String()),
@@ -151,7 +152,8 @@ async function handOut(
 }
 
 function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static<typeof LeasedJob> {
-  const { id, tube, pri, ttr, timeLeftMs, ageMs, reserves, timeouts, releases, buries, kicks, body } = job;
+  const { id, tube, pri, ttr, timeLeftMs, ageMs, body } = job;
+  const { reserves, timeouts, releases, buries, kicks, disconnects } = job;
   return {
     lease: token,
     id,
@@ -165,6 +167,7 @@ function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static
     releases,
     buries,
     kicks,
+    disconnects,
     meta: metaView(job.meta),
     bytes: body.length,
     ...(bodyField(body, isMsgpack) as { body: string }),
