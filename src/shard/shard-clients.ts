@@ -4,7 +4,7 @@
 import { assert } from "../base/assert.ts";
 import { asciiBytes, latin1 } from "../base/bytes.ts";
 import { ReserveOutcome } from "../engine/engine.ts";
-import { JobState, NO_SLOT } from "../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../engine/waiting/session.ts";
 import { RequestOp, readRequest, requestOp } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
@@ -79,6 +79,8 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
       return;
     }
     this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
+    const id = this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    this.leaseWorkers.note(id, this.workerNames[this.leasePort]!.text(session.connectionSlot));
     const details = leaseDetails(this.engine, slot, this.nowMs);
     this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
@@ -167,24 +169,32 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
   /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
   holderName(session: number): string {
     assert(session >= 0, "the holder of a job is a session");
-    if (session === this.leaseSession && this.leasePort !== NO_PORT) return "lease";
+    if (this.#holdsLeases(session)) return "lease";
     return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
   }
 
-  /** Writes the worker's name or address; without either, the same as `holderName`. */
-  protected workerName(session: number, into: Uint8Array, at: number): number {
+  #holdsLeases(session: number): boolean {
+    return session === this.leaseSession && this.leasePort !== NO_PORT;
+  }
+
+  /**
+   * Writes the name or address of the worker that holds this job; without either, the same as
+   * `holderName`.
+   */
+  protected workerName(session: number, job: number, into: Uint8Array, at: number): number {
     const slot = Math.floor(session / this.portCount);
     const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
     if (length > 0) return length;
-    const name = asciiBytes(this.holderName(session));
+    const leased = this.#holdsLeases(session) ? this.leaseWorkers.of(job) : "";
+    const name = asciiBytes(leased || this.holderName(session));
     assert(at + name.length <= into.length, "the name of a connection fits");
     into.set(name, at);
     return name.length;
   }
 
-  workerText(session: number): string {
+  workerText(session: number, job: number): string {
     const name = new Uint8Array(WORKER_BYTES_MAX);
-    return latin1(name, 0, this.workerName(session, name, 0));
+    return latin1(name, 0, this.workerName(session, job, name, 0));
   }
 
   /** Continues with ending batches, if their records find room. */

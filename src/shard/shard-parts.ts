@@ -28,6 +28,7 @@ import { PutIntake } from "./commands/put.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { BatchHomes } from "./flows/batch-homes.ts";
+import { LeaseWorkers } from "./lease-workers.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
 import { Replies } from "./replies/replies.ts";
@@ -115,6 +116,7 @@ export abstract class ShardParts implements ClientEffects {
   /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
   protected readonly leasePort: number;
   readonly leaseSession: number;
+  protected readonly leaseWorkers: LeaseWorkers;
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
@@ -151,10 +153,11 @@ export abstract class ShardParts implements ClientEffects {
       ownsDefaultTube: owns("default"),
       ownsTube: owns,
       ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
-      workerName: (session, into, at) => this.workerName(session, into, at),
+      workerName: (session, job, into, at) => this.workerName(session, job, into, at),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
       ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
     });
+    this.leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
     this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
     this.engine.bodies.limit = this.memory;
     this.replies = new Replies(
@@ -266,7 +269,7 @@ export abstract class ShardParts implements ClientEffects {
   }
 
   protected abstract waiting(): number;
-  protected abstract workerName(session: number, into: Uint8Array, at: number): number;
+  protected abstract workerName(session: number, job: number, into: Uint8Array, at: number): number;
   abstract reserved(client: Session, slot: number): void;
   abstract timedOut(client: Session): void;
   abstract deadlineSoon(client: Session): void;

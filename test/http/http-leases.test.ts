@@ -210,7 +210,7 @@ class Run {
       max: 1 + this.#random.below(3),
     };
     const jobs: ReservedJob[] = [];
-    const taking = { bytesMax: 1e6, room: () => Number.POSITIVE_INFINITY, signal };
+    const taking = { worker: "w", bytesMax: 1e6, room: () => Number.POSITIVE_INFINITY, signal };
     await this.#server.until(
       this.#reservations.reserve({ ...asked, ...taking, onJob: (job) => jobs.push(job) }),
     );
@@ -294,7 +294,7 @@ class Run {
     const tubes = [this.#tube(), this.#tube()];
     this.#reservations
       .reserve({
-        ...{ tubes, waitSeconds: 5, max: 1, bytesMax: 1e6, room: () => 1, signal: abort.signal },
+        ...{ worker: "w", tubes, waitSeconds: 5, max: 1, bytesMax: 1e6, room: () => 1, signal: abort.signal },
         onJob: (job) => wait.jobs.push(job),
       })
       .then(() => {

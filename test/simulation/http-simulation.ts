@@ -202,6 +202,7 @@ class HttpSimulation {
     const place = ++this.#places;
     this.#waits.add(handout);
     await this.#reservations.reserve({
+      worker: handout.worker,
       tubes: tubes.length === 0 ? ["a"] : tubes,
       waitSeconds: random.pick([0, 1, 5]),
       max: random.pick([1, 4, 100]),

@@ -103,7 +103,7 @@ function sinceWhen(job: JobRow): [string, string | Part][] {
   if (state === "delayed") return [left];
   const who =
     holder === "lease"
-      ? "a worker over HTTP"
+      ? html`<bdi>${worker}</bdi>, over HTTP`
       : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}">${worker}</a>`;
   return [["held by", who], left];
 }

@@ -62,7 +62,8 @@ export class Failures {
     const page = this.#shard.jobs.pageOf(slot);
     const cell = this.#cell;
     const start = LENGTH_BYTES + FAILURE_HEAD_BYTES;
-    const workerBytes = session === NOBODY ? 0 : this.#workerName(session, cell, start);
+    const job = page.id[rowOf(slot)]!;
+    const workerBytes = session === NOBODY ? 0 : this.#workerName(session, job, cell, start);
     const reasonBytes = reason?.length ?? 0;
     assert(
       workerBytes <= WORKER_BYTES_MAX && reasonBytes <= REASON_BYTES_MAX,

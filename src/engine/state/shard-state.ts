@@ -38,10 +38,10 @@ export interface EngineOptions {
 }
 
 /**
- * Writes the name of the worker in this session to `into[at]`, at most WORKER_BYTES_MAX bytes;
- * returns their number.
+ * Writes the name of the worker that holds this job in this session to `into[at]`, at most
+ * WORKER_BYTES_MAX bytes; returns their number.
  */
-export type WorkerName = (session: number, into: Uint8Array, at: number) => number;
+export type WorkerName = (session: number, job: number, into: Uint8Array, at: number) => number;
 
 /** Up to this many tubes, checking each one costs less than keeping an order. */
 const ORDERED_TUBES_MIN = 64;

@@ -91,6 +91,12 @@ export class WireConnection implements Transport {
     return this.#isGone || this.#isFinished;
   }
 
+  /** Names the worker for whom the connection reserves jobs from now on. */
+  nameWorker(name: string): void {
+    // The slot of a closed connection may be another's by now.
+    if (!this.isOver) this.#core.slots.nameWorker(this.#connection.slot, name);
+  }
+
   /** Sends a command. Replies arrive in the order of the commands. */
   command(line: string): Promise<WireReply> {
     if (this.isOver) return Promise.reject(new Busy("the server stops"));

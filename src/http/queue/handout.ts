@@ -4,7 +4,7 @@
 import { asciiBytes } from "../../base/bytes.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import type { ControlClient } from "../link/control-client.ts";
-import type { Lease, LeaseTable } from "../state/lease-table.ts";
+import { type Lease, type LeaseTable, workerOf } from "../state/lease-table.ts";
 import type { GiveBacks } from "./give-backs.ts";
 import type { ReservedJob } from "./reservations.ts";
 
@@ -33,6 +33,11 @@ export class Handout {
   constructor(parts: HandoutParts, client: Pick<Lease, "owner" | "address">) {
     this.#parts = parts;
     this.#client = client;
+  }
+
+  /** Name of the worker that gets the jobs. */
+  get worker(): string {
+    return workerOf(this.#client);
   }
 
   /** Aborted once the jobs can't reach the client any more. */

@@ -37,6 +37,8 @@ export interface ReservedJob {
 }
 
 export interface ReserveOptions {
+  /** Name of the worker. */
+  readonly worker: string;
   readonly tubes: readonly string[];
   readonly waitSeconds: number;
   readonly max: number;
@@ -78,9 +80,10 @@ export class Reservations {
    * best come first.
    */
   async reserve(options: ReserveOptions): Promise<void> {
-    const { tubes, signal } = options;
+    const { tubes, signal, worker } = options;
     const key = [...new Set(tubes)].sort().join(" ");
     const connection = await this.#take(key);
+    connection.nameWorker(worker);
     const taking = new Taking(connection, options);
     try {
       await this.#wait(taking, connection, options);
@@ -88,6 +91,20 @@ export class Reservations {
     } finally {
       if (signal.aborted || this.#stops || connection.isOver) connection.finish();
       else this.#keep(key, connection);
+    }
+  }
+
+  /**
+   * Reserves a job by its id, on a connection of its own, because shards ask for the name of the
+   * connection's worker. Returns undefined if it can't be reserved.
+   */
+  async reserveJob(id: number, worker: string): Promise<ReservedJob | undefined> {
+    const connection = this.#wire.open();
+    try {
+      connection.nameWorker(worker);
+      return reservedJob(await connection.command(`reserve-job ${id}`));
+    } finally {
+      connection.close();
     }
   }
 

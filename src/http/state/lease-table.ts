@@ -45,6 +45,10 @@ export interface Lease extends LeaseKey {
   untilMs: number;
 }
 
+/** Returns the name of a worker over HTTP: its token's, or its address. */
+export const workerOf = ({ owner, address }: Pick<Lease, "owner" | "address">): string =>
+  owner || address || "unix";
+
 /** A question to a shard, and the requests that wait for its outcome. */
 interface Finishing {
   readonly reserves: number;
@@ -87,6 +91,11 @@ export class LeaseTable {
   list(): Lease[] {
     this.sweep();
     return [...this.#leases.values()];
+  }
+
+  /** Returns the outstanding lease of a job, if this thread knows of one. */
+  ofJob(id: number): Lease | undefined {
+    return this.#leases.get(id);
   }
 
   give(lease: Omit<Lease, "token">): Lease {

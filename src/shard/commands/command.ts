@@ -77,8 +77,11 @@ export interface CommandShard {
   end(session: ShardSession): void;
   /** Returns the name of the connection with this session, for display. */
   holderName(session: number): string;
-  /** Returns the name that the client of a session gave itself, or its address, in Latin-1. */
-  workerText(session: number): string;
+  /**
+   * Returns the name or the address of the client that holds a job in this session, in Latin-1. For
+   * a lease over HTTP, the name is its token's.
+   */
+  workerText(session: number, job: number): string;
   /** Updates the gauges that `stats` adds up. */
   updateGauges(): void;
 }

@@ -17,7 +17,7 @@ const tell: ShardCommand = (shard, session, { id, flags }) => {
   const row = rowOf(slot);
   const isHeld = page.state[row] === JobState.Reserved;
   const holder = isHeld ? shard.holderName(page.holder[row]!) : "none";
-  const worker = isHeld ? shard.workerText(page.holder[row]!) : undefined;
+  const worker = isHeld ? shard.workerText(page.holder[row]!, id) : undefined;
   const known = statsJobText(engine, slot, nowMs, shard.quoteNames, shard.records?.fileOf(slot) ?? 0);
   replies.text(session, known + inspectJobText(engine, slot, nowMs, { holder, worker }));
 };

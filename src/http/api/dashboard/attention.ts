@@ -21,7 +21,7 @@ const TUBE_TIMEOUTS_MIN = 5;
 /** Minimum of lost connections of one tube, and share among its reserves, that need attention. */
 const DISCONNECTS_MIN = 4;
 const DISCONNECTS_WARN_SHARE = 0.2;
-/** As often, a single job has ended its workers: whatever its share, the job is to blame. */
+/** As often, the same job has lost its worker: then it needs attention whatever the share. */
 const JOB_DISCONNECTS_MIN = 3;
 /** A shorter pause without ready jobs needs no attention. */
 const PAUSE_WARN_SECONDS = 60;
@@ -111,7 +111,7 @@ function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs
   });
 }
 
-/** Adds the tubes whose workers end while they hold a job, each with the job that ended most. */
+/** Adds the tubes whose workers end while they hold jobs, each with the job that lost the most. */
 function addDisconnects(found: Found[], { tubes, grown }: Signs): void {
   const all = tubes
     .map((entry) => ({ entry, lost: grown(entry.name, "disconnects") }))
@@ -148,7 +148,7 @@ function disconnectsOf(entry: TubeEntry, lost: number): Found {
       level: "bad",
       tube,
       page: pageOf(tube, "ready"),
-      text: `the connection of a worker ended while it held a job, ${EXACT.format(lost)} times in ten minutes`,
+      text: `${EXACT.format(lost)} times in ten minutes, a worker's connection ended while it held a job`,
       todo: "Look at the logs of its workers: do they crash, or does something stop them?",
       weight,
     };
@@ -157,9 +157,10 @@ function disconnectsOf(entry: TubeEntry, lost: number): Found {
   return {
     level: "bad",
     tube,
+    about: `job ${job} of ${tube}`,
     page: `#/jobs/${job}`,
-    text: `job ${job} was reserved ${EXACT.format(reserves)} times, and the connection of its worker ended ${each}`,
-    todo: "It may crash its workers. Delete it or mend them, and set max-attempts, so that such jobs are buried.",
+    text: `was reserved ${EXACT.format(reserves)} times, and its worker's connection ended ${each}`,
+    todo: "It may crash its workers: delete it, or mend them. With max-attempts, the tube buries such jobs.",
     weight,
   };
 }

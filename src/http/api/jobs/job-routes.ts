@@ -6,6 +6,7 @@ import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import { WorkerNames } from "../../../ring/worker-names.ts";
 import type { Service } from "../../queue/service.ts";
+import { workerOf } from "../../state/lease-table.ts";
 import { answers, maySeeTexts, type Routes, requireServing } from "../api.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { textOf } from "../client-text.ts";
@@ -120,7 +121,7 @@ export function jobView(
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
-    worker: holder === undefined || holder === null ? null : workerOf(holder, service),
+    worker: holder === undefined || holder === null ? null : workerName(facts.id, holder, service),
     ...optionsView(options, seesTexts),
     ...batchesView(facts),
     bytes,
@@ -204,8 +205,12 @@ function holderName({ port, slot }: Holder, { topology }: Service): string {
   return port === httpPort(topology) ? "lease" : `${port}.${slot}`;
 }
 
-/** Returns the name of that connection, or its address. */
-function workerOf(holder: Holder, service: Service): string {
+/** Returns the name of that connection, or its address; for a lease, those of its worker. */
+function workerName(job: number, holder: Holder, service: Service): string {
+  if (holder.port === httpPort(service.topology)) {
+    const lease = service.leases.ofJob(job);
+    return lease === undefined ? holderName(holder, service) : workerOf(lease);
+  }
   const name = new WorkerNames(service.topology.workerNames[holder.port]!).text(holder.slot);
   return name === "" ? holderName(holder, service) : textOf(name);
 }

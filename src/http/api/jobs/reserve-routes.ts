@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { Handout } from "../../queue/handout.ts";
-import { type ReservedJob, reservedJob, WAITS_MAX } from "../../queue/reservations.ts";
+import { type ReservedJob, WAITS_MAX } from "../../queue/reservations.ts";
 import type { Service } from "../../queue/service.ts";
 import { requireStanding } from "../access/authentication.ts";
 import { answers, ownerOf, type Routes, requireServing, tubeOf } from "../api.ts";
@@ -77,6 +77,7 @@ export const reserveRoutes: Routes = (api, service) => {
       if (reservations.waits >= WAITS_MAX) throw new Problem("busy", "Too many requests wait for jobs.");
       const jobs = await handOut(service, request, reply, (handout) =>
         reservations.reserve({
+          worker: handout.worker,
           tubes,
           waitSeconds: wait,
           max,
@@ -106,7 +107,7 @@ export const reserveRoutes: Routes = (api, service) => {
       if (service.leases.room <= 0)
         throw new Problem("busy", "All leases that may be out are; finish some jobs first.");
       const [job] = await handOut(service, request, reply, async (handout) => {
-        const taken = reservedJob(await service.wire.command(`reserve-job ${id}`));
+        const taken = await service.reservations.reserveJob(id, handout.worker);
         if (taken !== undefined) handout.add(taken);
       });
       if (job !== undefined) return job;

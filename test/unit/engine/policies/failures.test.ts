@@ -49,8 +49,8 @@ class Scene {
   readonly engine = new Engine({
     effects: unheardEffects(),
     ownsDefaultTube: true,
-    workerName: (session, into, at) => {
-      const name = asciiBytes("w".repeat(session));
+    workerName: (session, job, into, at) => {
+      const name = asciiBytes("w".repeat(session) + (job > 1 ? job : ""));
       into.set(name, at);
       return name.length;
     },

@@ -28,7 +28,8 @@ class Scene {
     const { signal } = new AbortController();
     const jobs: ReservedJob[] = [];
     const onJob = (job: ReservedJob): void => void jobs.push(job);
-    const options = { tubes: ["default"], waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal, onJob };
+    const taking = { waitSeconds: 0, max: 1, bytesMax: 1, room: () => 1, signal, onJob };
+    const options = { worker: "w", tubes: ["default"], ...taking };
     let isOver = false;
     const over = this.reservations.reserve({ ...options, ...asked }).finally(() => {
       isOver = true;

@@ -19,6 +19,7 @@ const service = { topology } as Service;
 const FACTS: JobFacts = {
   ...{ id: 11, tube: "mails", state: "ready", pri: 12, age: 13.1234, delay: 14, ttr: 15 },
   ...{ timeLeft: 16.5678, reserves: 17, timeouts: 18, releases: 19, buries: 20, kicks: 21, attempts: 22 },
+  ...{ disconnects: 29 },
   ...{ origin: "calls", death: 1, sinceSeconds: 25.1236, holder: undefined, file: 26 },
   failures: [
     { age: 23.0006, worker: "k\xc3\xb6ln", reason: "", attempt: 24, cause: "released" },
@@ -40,6 +41,7 @@ it("a job has each of its facts, rounded to the millisecond", (t) => {
   assert.deepEqual(view(), {
     ...{ id: 11, tube: "mails", state: "ready", pri: 12, age: 13.123, delay: 14, ttr: 15, timeLeft: 16.568 },
     ...{ file: 26, reserves: 17, timeouts: 18, releases: 19, buries: 20, kicks: 21, attempts: 22 },
+    ...{ disconnects: 29 },
     ...{ origin: "calls", death: "attempts", readySince: 25.124, buriedSince: null },
     failures: [
       {
