@@ -226,6 +226,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that has come is not counted": 2,
   "a composed reply does not wait for the records of its shards": 2,
   "a failure is not in the log": 2,
+  "the number of lost connections is not in the log": 2,
   "a job that has come from another shard has never failed": 2,
   "a job has one attempt more than it should": 3,
   "a job that a put replaces keeps its priority": 4,

@@ -70,7 +70,7 @@ export function inspectJobText(
   const name = holder === undefined ? "none" : sessionName(holder.index, ports);
   const worker = holder === undefined ? "none" : JSON.stringify(workerName(holder.index));
   const rows = { bytes: body.length, ...policyRows(job), holder: name, worker };
-  const failures = `failures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
+  const failures = `disconnects: ${job.policy.disconnects}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
   return [statsJobText(job), ok(rows), failures, ok(flows)].filter((text) => text !== "").join("\n");
 }
 
@@ -106,7 +106,7 @@ export function inspectTubeText(model: Model, name: string): string {
   const set = SETTINGS_DRAWN.filter((each) => sources[each] !== undefined);
   if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
   const jobs = tube === undefined ? [] : model.queues.jobsOf(tube);
-  const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0 } = tube ?? {};
+  const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0, disconnects = 0 } = tube ?? {};
   const rows = {
     bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
     groups: groups?.count ?? 0,
@@ -114,6 +114,7 @@ export function inspectTubeText(model: Model, name: string): string {
     ...counts,
     "moved-in": movedIn,
     "moved-out": movedOut,
+    disconnects,
   };
   const settings = set.flatMap((each) => {
     const [word, value] = settingText(each, values[each]).split("=") as [string, string];
@@ -169,6 +170,7 @@ export function listedJob(job: ModelJob, showBytes: number, named: { readonly tu
     ...named,
     ...{ state, pri, delay: delaySeconds, ttr: ttrSeconds, reserves, timeouts, releases, buries, kicks },
     bytes: body.length,
+    ...(job.policy.disconnects === 0 ? {} : { disconnects: job.policy.disconnects }),
     ...(job.policy.failures.length === 0 ? {} : { failure: listedFailure(job.policy.failures[0]!) }),
     ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });

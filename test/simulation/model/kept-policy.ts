@@ -25,6 +25,7 @@ export interface KeptPolicy {
   /** It is in another tube than it was put into, or has been. */
   readonly hasMoved: boolean;
   readonly failures: readonly Failure[];
+  readonly disconnects: number;
   readonly batch: number;
   readonly after: number;
   readonly hasEnded: boolean;
@@ -53,6 +54,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
     ...{ attemptsBase, reason, origin, leaves, hasMoved },
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
+    disconnects: policy.disconnects,
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
   };
 }
@@ -80,6 +82,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     origin: Buffer.from(read.origin).toString("latin1"),
     ...{ leaves: read.leaving, hasMoved: read.moved },
     failures: readFailures(read.failures),
+    disconnects: read.disconnects,
     ...{ batch: read.batch, after: read.after, hasEnded: read.batchHasEnded, afterAny: read.afterAny },
   };
 }

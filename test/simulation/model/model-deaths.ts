@@ -54,12 +54,15 @@ export class ModelDeaths {
   }
 
   /** Notes that an attempt failed in the hands of its holder; if the job expired, in nobody's. */
-  fail({ policy, holder, reserves }: ModelJob, cause: string, nowMs: number, reason = ""): void {
+  fail({ policy, holder, reserves, tube }: ModelJob, cause: string, nowMs: number, reason = ""): void {
     const isExpired = cause === "expired";
     const attempt = isExpired ? 0 : reserves - policy.attemptsBase;
     const worker = isExpired ? "" : this.#model.workerName(holder!.index);
     const failure = { atMs: nowMs, attempt, cause, worker, reason };
     policy.failures = [failure, ...policy.failures].slice(0, FAILURES_MAX);
+    if (cause !== "disconnected") return;
+    policy.disconnects++;
+    tube.disconnects++;
   }
 
   /**

@@ -56,6 +56,8 @@ export interface JobPolicy {
   hasMoved: boolean;
   /** The last five, newest first. */
   failures: readonly Failure[];
+  /** Reservations that ended with the connection of their worker. */
+  disconnects: number;
   /** Numbers of the batch that it belongs to and of the one that it waits for, 0 for none. */
   batch: number;
   after: number;
@@ -67,7 +69,7 @@ export interface JobPolicy {
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
-  ...{ meta: "", failures: [], batch: 0, after: 0, hasEnded: false, afterAny: false },
+  ...{ meta: "", failures: [], disconnects: 0, batch: 0, after: 0, hasEnded: false, afterAny: false },
 };
 
 /** By DeathReason. */

@@ -69,6 +69,7 @@ export interface ModelTube {
   deletes: number;
   reserves: number;
   timeouts: number;
+  disconnects: number;
   releases: number;
   buries: number;
   kicks: number;

@@ -46,6 +46,7 @@ export class TubeRegistry {
       deletes: 0,
       reserves: 0,
       timeouts: 0,
+      disconnects: 0,
       releases: 0,
       buries: 0,
       kicks: 0,

@@ -95,6 +95,15 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a failure is not in the log", ({ policies: { failures } }) => {
     failures.write = () => {};
   }),
+  plantedInEngine("the number of lost connections is not in the log", ({ policies: { failures } }) => {
+    const { write } = failures;
+    failures.write = (slot, writer, wallOffsetMs) => {
+      const { disconnectsOf } = failures;
+      failures.disconnectsOf = () => 0;
+      write.call(failures, slot, writer, wallOffsetMs);
+      failures.disconnectsOf = disconnectsOf;
+    };
+  }),
   plantedInEngine("a job that has come from another shard has never failed", ({ policies: { failures } }) => {
     failures.restore = () => {};
   }),

@@ -99,9 +99,9 @@ export class EngineComparison {
         `users, watchers, jobs, deletes, pauses and pause of ${tube.name}`,
       );
       assert.deepEqual(
-        [real.reserves, real.timeouts, real.releases, real.buries, real.kicks],
-        [tube.reserves, tube.timeouts, tube.releases, tube.buries, tube.kicks],
-        `reserves, timeouts, releases, buries and kicks of ${tube.name}`,
+        [real.reserves, real.timeouts, real.disconnects, real.releases, real.buries, real.kicks],
+        [tube.reserves, tube.timeouts, tube.disconnects, tube.releases, tube.buries, tube.kicks],
+        `reserves, timeouts, disconnects, releases, buries and kicks of ${tube.name}`,
       );
       assert.deepEqual(settingsAt(real), settingsOf(tube), `settings, counts and groups of ${tube.name}`);
       assert.deepEqual(

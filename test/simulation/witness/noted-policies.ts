@@ -37,7 +37,7 @@ function textOf(bytes: Uint8Array, length: number, tag: number): string {
 
 type Compared = Pick<
   JobPolicy,
-  "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures"
+  "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures" | "disconnects"
 > & {
   /** The batch that it belongs to, whether it has ended, and the batch that it waits for. */
   readonly flows: readonly [batch: number, hasEnded: boolean, after: number];
@@ -62,6 +62,7 @@ export function policyAt(engine: Engine, slot: number): Compared {
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
     owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
     failures: readFailures(engine.policies.failures.of(slot)),
+    disconnects: engine.policies.failures.disconnectsOf(slot),
     flows: flowsAt(engine, slot),
   };
 }
@@ -84,12 +85,16 @@ export const compared = (
   owns: ModelKey | undefined,
   isKnown: (batch: number) => boolean,
 ): Compared => {
-  const { expiresAtMs, attemptsBase, reason, origin, key, group, failures } = policy;
+  const { expiresAtMs, attemptsBase, reason, origin, key, group } = policy;
+  const { failures, disconnects } = policy;
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
   const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
   const batch = isKnown(policy.batch) ? policy.batch : 0;
   const flows = [batch, batch !== 0 && policy.hasEnded, policy.after] as const;
-  return { expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned, failures, flows };
+  return {
+    ...{ expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned },
+    ...{ failures, disconnects, flows },
+  };
 };
 
 /** Settings of a tube, each with its source, and its counts. */

@@ -21,6 +21,7 @@ const COUNTS: Readonly<
   buries: [({ jobBuries }) => jobBuries, ({ buries }) => buries],
   kicks: [({ jobKicks }) => jobKicks, ({ kicks }) => kicks],
   timeouts: [({ jobTimeouts }) => jobTimeouts, ({ timeouts }) => timeouts],
+  disconnects: [({ jobDisconnects }) => jobDisconnects, ({ disconnects }) => disconnects],
   deaths: [({ jobDeaths }) => jobDeaths, ({ countsIfAny }) => countsIfAny?.dead ?? 0],
   expiries: [({ jobExpiries }) => jobExpiries, ({ countsIfAny }) => countsIfAny?.expired ?? 0],
   duplicates: [({ putDuplicates }) => putDuplicates, ({ countsIfAny }) => countsIfAny?.duplicates ?? 0],
