@@ -69,10 +69,9 @@ export const ROWS: readonly Row[] = [
         title: "jobs a second",
         width: 12,
         unit: "ops",
-        queries: ["puts", "reserves", "deletes", "releases", "buries", "timeouts"].map((what) => [
-          `sum(${rate(`${what}_total`)})`,
-          what,
-        ]),
+        queries: ["puts", "reserves", "deletes", "releases", "buries", "timeouts", "disconnects"].map(
+          (what) => [`sum(${rate(`${what}_total`)})`, what],
+        ),
       },
       { title: "jobs", width: 12, queries: [[`sum by (state) (runnerbean_jobs${SELECT})`, "{{state}}"]] },
       { title: "ready until reserved", width: 12, unit: "s", queries: quantiles("job_wait_seconds") },
@@ -108,7 +107,7 @@ export const ROWS: readonly Row[] = [
         queries: [[`topk(10, ${rate("tube_deletes_total", OF_TUBES)})`, "{{tube}}"]],
       },
       {
-        title: "buried, and timed out a second",
+        title: "buried, timed out and disconnected a second",
         width: 8,
         queries: [
           [
@@ -116,6 +115,7 @@ export const ROWS: readonly Row[] = [
             "{{tube}} buried",
           ],
           [`${rate("tube_timeouts_total", OF_TUBES)} > 0`, "{{tube}} timeouts"],
+          [`${rate("tube_disconnects_total", OF_TUBES)} > 0`, "{{tube}} disconnects"],
         ],
       },
     ],

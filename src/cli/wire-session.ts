@@ -22,6 +22,7 @@ export class WireSession {
   readonly #limitMs: number;
   /** Time limit of each pending command. */
   readonly #limits: number[] = [];
+  #inspects: Promise<boolean> | undefined;
 
   private constructor(wire: Wire, limitMs: number) {
     this.#limitMs = limitMs;
@@ -104,9 +105,22 @@ export class WireSession {
     return reportLines(body).map((line) => unquoted(line.replace(/^- /, "")));
   }
 
-  /** Returns the reports of those tubes that still exist. */
+  /**
+   * Returns the reports of those tubes that still exist, with what `inspect-tube` adds if the server
+   * has it.
+   */
   async tubes(names: readonly string[]): Promise<Report[]> {
-    const reports = await Promise.all(names.map((name) => this.report(`stats-tube ${name}`)));
+    this.#inspects ??= this.has("inspect-tube");
+    const inspects = await this.#inspects;
+    const reports = await Promise.all(
+      names.map(async (name) => {
+        const [known, more] = await Promise.all([
+          this.report(`stats-tube ${name}`),
+          inspects ? this.report(`inspect-tube ${name}`) : undefined,
+        ]);
+        return known === undefined ? undefined : { ...known, ...more };
+      }),
+    );
     return reports.filter((report) => report !== undefined);
   }
 

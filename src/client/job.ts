@@ -14,8 +14,13 @@ type Counts = Words<"id pri age delay ttr timeLeft file reserves timeouts releas
 
 /** Result of `stats-job`; times in seconds. */
 export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Counts, number>>;
-/** Result of `inspect-job`: more values, but only those that the job has. */
-export type JobReport = JobStats & Readonly<Record<string, string | number>>;
+/**
+ * Result of `inspect-job`: more values, but only those that the job has. `disconnects` counts the
+ * reservations that ended with the connection of their worker; older servers don't tell.
+ */
+export type JobReport = JobStats & { readonly disconnects?: number } & Readonly<
+    Record<string, string | number>
+  >;
 
 /**
  * Omitted values stay as they are. `delay` and `tube` give a held job back. Durations in seconds.

@@ -34,6 +34,8 @@ export type ListedJob<Out> = JobHandle<Out> & {
   readonly shown: Uint8Array;
   /** In a list of all tubes. */
   readonly tube?: string;
+  /** Reservations that ended with the connection of their worker, if there were any. */
+  readonly disconnects?: number;
 } & Readonly<Record<Words<"pri age ttr timeLeft reserves bytes">, number>>;
 
 type Numbers =

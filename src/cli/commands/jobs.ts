@@ -9,7 +9,7 @@ import { type FilterOptions, listJobs, withFilter } from "./job-filter.ts";
 
 const SHOWN_BYTES = 80;
 const ALL_TUBES = "*";
-const COLUMNS = ["state", "pri", "age", "time-left", "reserves", "timeouts", "bytes", "body"];
+const COLUMNS = ["state", "pri", "age", "time-left", "reserves", "timeouts", "disconnects", "bytes", "body"];
 
 export function jobsCommand(): Command {
   return withFilter(
@@ -22,7 +22,9 @@ export function jobsCommand(): Command {
       await session.needs("list-jobs");
       const found: Row[] = [];
       for await (const part of listJobs(session, tube, options, SHOWN_BYTES))
-        found.push(...part.map((job) => ({ ...job, body: textOf(job["body"]) })));
+        found.push(
+          ...part.map((job) => ({ ...job, disconnects: job["disconnects"] ?? 0, body: textOf(job["body"]) })),
+        );
       printRows(found, [...(tube === ALL_TUBES ? ["id", "tube"] : ["id"]), ...COLUMNS], options);
       if (found.length === 0) process.exitCode = ExitCode.Nothing;
     }),

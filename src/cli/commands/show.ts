@@ -18,7 +18,7 @@ function stats(): Command {
   );
 }
 
-/** Columns of `tubes` and their names in `stats-tube`. */
+/** Columns of `tubes` and their names in `stats-tube` and `inspect-tube`. */
 const COLUMNS: Readonly<Record<string, string>> = {
   tube: "name",
   ready: "current-jobs-ready",
@@ -32,6 +32,7 @@ const COLUMNS: Readonly<Record<string, string>> = {
   watchers: "current-watching",
   waiting: "current-waiting",
   pause: "pause-time-left",
+  disconnects: "disconnects",
 };
 
 export function tubeRow(report: Report): Row {
@@ -72,7 +73,7 @@ function tube(): Command {
   return newCommand("tube <name>", "show the counters and gauges of a tube", { name: tubeName }).action(
     (name: string, options: CommonOptions) =>
       withWire(options, async (session) => {
-        const report = await session.report(`stats-tube ${name}`);
+        const [report] = await session.tubes([name]);
         if (report === undefined) throw new CommandFailed(`there is no tube ${name}`, ExitCode.Nothing);
         printOne(report, options);
       }),

@@ -32,10 +32,9 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
         ["time to run", duration(Number(job["ttr"]))],
         ["attempts", exact(job.attempts)],
         ...policyFacts(job),
-        ...["reserves", "timeouts", "disconnects", "releases", "buries", "kicks"].map((key): [string, string] => [
-          key,
-          exact(Number(job[key])),
-        ]),
+        ...["reserves", "timeouts", "disconnects", "releases", "buries", "kicks"].map(
+          (key): [string, string] => [key, exact(Number(job[key]))],
+        ),
       ])}
     </section>
     ${job.failures.length === 0 ? nothing : failuresCard(job.failures)}

@@ -85,7 +85,15 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   yield counter("releases", "Jobs that were released.", totals.releases);
   yield counter("buries", "Jobs that were buried.", totals.buries);
   yield counter("kicks", "Jobs that were kicked.", totals.kicks);
-  for (const name of ["timeouts", "disconnects", "deaths", "expiries", "duplicates", "refusals", "rateWaits"] as const)
+  for (const name of [
+    "timeouts",
+    "disconnects",
+    "deaths",
+    "expiries",
+    "duplicates",
+    "refusals",
+    "rateWaits",
+  ] as const)
     yield counter(nameOf(name), HELP[name], totals[name]);
   yield counter("touches", "Reservations that clients have renewed.", totals.touches);
   yield histogram("job_wait_seconds", "Time from ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);

@@ -101,5 +101,6 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   const page = lost === NO_SLOT ? undefined : engine.jobs.pageOf(lost);
   rows[at + TubeField.LostJob] = page?.id[rowOf(lost)] ?? 0;
   rows[at + TubeField.LostJobReserves] = page?.reserves[rowOf(lost)] ?? 0;
-  rows[at + TubeField.LostJobDisconnects] = lost === NO_SLOT ? 0 : engine.policies.failures.disconnectsOf(lost);
+  rows[at + TubeField.LostJobDisconnects] =
+    lost === NO_SLOT ? 0 : engine.policies.failures.disconnectsOf(lost);
 }

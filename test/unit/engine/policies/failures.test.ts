@@ -7,6 +7,7 @@ import { Memory } from "../../../../src/base/memory.ts";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import {
   attributeBytesOf,
@@ -121,6 +122,58 @@ describe("failures of a job", () => {
     engine.reserveJob(scene.session(), 1, 1002);
     engine.giveBackOne(scene.session(), 1, 1002);
     assert.equal(scene.failures(1).length, 3);
+  });
+
+  it("are counted if the connection ended, for the job, its tube and the shard, and in the log", () => {
+    const scene = new Scene();
+    const { engine } = scene;
+    const { failures } = engine.policies;
+    scene.put(1);
+    const lose = (id: number, nowMs: number): void => {
+      engine.reserveJob(scene.session(2), id, nowMs);
+      engine.closeSession(scene.session(2), nowMs);
+    };
+    for (let n = 1; n <= 7; n++) lose(1, n);
+    engine.reserveJob(scene.session(), 1, 8);
+    engine.giveBackOne(scene.session(), 1, 8);
+    engine.reserveJob(scene.session(3), 1, 9);
+    scene.session(3).endsWithServer = true;
+    engine.closeSession(scene.session(3), 9);
+    engine.reserveJob(scene.session(), 1, 10);
+    engine.runDue(1011);
+    const slot = engine.find(1);
+    const tube = engine.tubeOf(slot);
+    assert.deepEqual([failures.disconnectsOf(slot), tube.disconnects, engine.jobDisconnects], [7, 7, 7]);
+    assert.deepEqual([failures.lostJobOf(tube), scene.failures(1).length], [slot, 5]);
+    const bytes = scene.attributes(1, 0);
+    const read = new JobAttributes().read(bytes, 0, bytes.length, 0);
+    assert.deepEqual([read.disconnects, read.hasOnlyFailures], [7, true]);
+    engine.deleteAnyway(slot, 1012);
+    assert.equal(failures.lostJobOf(tube), NO_SLOT, "the job is gone");
+    scene.put(1);
+    assert.equal(failures.disconnectsOf(engine.find(1)), 0, "another job in the same row");
+  });
+
+  it("name the job that lately lost the most workers", () => {
+    const scene = new Scene();
+    const { engine } = scene;
+    const lose = (id: number, nowMs: number): void => {
+      engine.reserveJob(scene.session(2), id, nowMs);
+      engine.closeSession(scene.session(2), nowMs);
+    };
+    for (const id of [1, 2, 3]) scene.put(id);
+    const worst = (): number =>
+      engine.jobs.pageOf(0).id[rowOf(engine.policies.failures.lostJobOf(engine.tubes.get("default")!))]!;
+    lose(1, 1);
+    lose(1, 2);
+    lose(2, 3);
+    assert.equal(worst(), 1);
+    lose(2, 4);
+    assert.equal(worst(), 2, "of two, the later one");
+    lose(3, 600_004);
+    assert.equal(worst(), 2);
+    lose(3, 600_005);
+    assert.equal(worst(), 3, "the other lost none for ten minutes");
   });
 
   it("cost nothing before the first one, and nothing after the job", () => {

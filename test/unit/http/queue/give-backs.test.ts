@@ -52,7 +52,14 @@ describe("jobs of a client that has left", () => {
     const ways = { leases, giveBacks, control, nowMs: () => 1000 };
     const handout = new Handout(ways, { owner: "", address: "" });
     const reserving = new Reservations(wire).reserve({
-      ...{ worker: handout.worker, tubes: ["default"], waitSeconds: 0, max: JOBS, bytesMax: 1e6, room: () => JOBS },
+      ...{
+        worker: handout.worker,
+        tubes: ["default"],
+        waitSeconds: 0,
+        max: JOBS,
+        bytesMax: 1e6,
+        room: () => JOBS,
+      },
       signal: handout.signal,
       onJob: (job) => handout.add(job),
     });

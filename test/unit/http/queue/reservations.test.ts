@@ -170,7 +170,14 @@ it("A connection that can't watch its tubes is closed, and not used again", asyn
     const command = (): Promise<object> => Promise.resolve({ line: stand.line });
     const repeat = (): Promise<void> => Promise.resolve();
     const close = (): void => void stand.closed++;
-    return Object.assign(stand, { command, repeat, close, finish() {} }) as unknown as WireConnection;
+    const nameWorker = (): void => {};
+    return Object.assign(stand, {
+      command,
+      nameWorker,
+      repeat,
+      close,
+      finish() {},
+    }) as unknown as WireConnection;
   };
   await assert.rejects(scene.take({ tubes: ["a", "b"] }), /can't be watched now: OUT_OF_MEMORY/);
   assert.deepEqual([opened.length, opened[0]!.closed, scene.reservations.waits], [1, 1, 0]);

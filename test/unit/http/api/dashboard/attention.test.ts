@@ -46,6 +46,63 @@ it("timeouts need attention from one in twenty on, with the tube that has most",
   ]);
 });
 
+/** Counters of a tube over the last ten minutes. */
+const grownBy =
+  (
+    counts: Record<string, Partial<Record<"timeouts" | "disconnects" | "reserves", number>>>,
+  ): Signs["grown"] =>
+  (tube, series) =>
+    counts[tube]?.[series] ?? 0;
+
+it("a job that crashes its workers is named, with how often, whatever its share", () => {
+  const crashed = { LostJob: 17, LostJobReserves: 1865, LostJobDisconnects: 1865 };
+  const grown = grownBy({ mails: { disconnects: 4, reserves: 1e6 } });
+  const all = attentionOf({ ...WELL, tubes: [tube("mails", crashed)], grown });
+  assert.deepEqual(all, [
+    {
+      ...{ level: "bad", tube: "mails", about: "job 17 of mails", page: "#/jobs/17" },
+      text: "was reserved 1,865 times, and its worker's connection ended each time",
+      todo: "It may crash its workers: delete it, or mend them. With max-attempts, the tube buries such jobs.",
+    },
+  ]);
+  const saidOf = (fields: Parameters<typeof tube>[1]): string[] =>
+    said({ tubes: [tube("mails", { ...crashed, ...fields })], grown });
+  assert.match(saidOf({ LostJobDisconnects: 1864 })[0]!, /ended each time$/, "it may be reserved now");
+  assert.match(saidOf({ LostJobDisconnects: 1863 })[0]!, /ended 1,863 times$/);
+  assert.deepEqual(saidOf({ LostJobDisconnects: 2 }), [], "two may be chance");
+  assert.deepEqual(
+    said({ tubes: [tube("mails", crashed)], grown: grownBy({ mails: { disconnects: 3 } }) }),
+    [],
+  );
+});
+
+it("workers that end with different jobs need attention from one reservation in five on", () => {
+  const tubes = [tube("mails", { LostJob: 17, LostJobReserves: 1, LostJobDisconnects: 1 })];
+  const grown = (reserves: number): Signs["grown"] => grownBy({ mails: { disconnects: 20, reserves } });
+  assert.deepEqual(said({ tubes, grown: grown(99) }), [
+    "mails: 20 times in ten minutes, a worker's connection ended while it held a job",
+  ]);
+  assert.deepEqual(said({ tubes, grown: grown(100) }), []);
+});
+
+it("of many tubes that lose workers, two are named and the others counted", () => {
+  const tubes = ["a", "b", "c", "d"].map((name) => tube(name, {}));
+  const grown = grownBy({
+    a: { disconnects: 5 },
+    b: { disconnects: 8 },
+    c: { disconnects: 7 },
+    d: { disconnects: 6 },
+  });
+  assert.deepEqual(
+    attentionOf({ ...WELL, tubes, grown }).map(({ tube, page }) => [tube, page]),
+    [
+      ["b", "#/tubes/b?state=ready"],
+      ["c", "#/tubes/c?state=ready"],
+      [null, "#/tubes?sort=disconnects"],
+    ],
+  );
+});
+
 it("slow syncs need attention if one in a hundred takes over 100 ms, from a hundred on", () => {
   assert.deepEqual(said({ syncs: { count: 100, p99Seconds: 0.18 } }), [
     "server: one sync in a hundred takes over 180 ms (limit 100)",

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { jobView } from "../../../../../src/http/api/jobs/job-routes.ts";
 import type { Service } from "../../../../../src/http/queue/service.ts";
+import { LeaseTable } from "../../../../../src/http/state/lease-table.ts";
 import type { JobFacts } from "../../../../../src/message/control.ts";
 import { createTopology, httpPort } from "../../../../../src/message/topology.ts";
 import { WorkerNames } from "../../../../../src/ring/worker-names.ts";
@@ -13,7 +14,8 @@ const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 const topology = createTopology({
   ...{ shards: 1, acceptors: 2, jobBytesMax: 65_535, ringBytes: 4096, http: true },
 });
-const service = { topology } as Service;
+const leases = new LeaseTable(() => 0);
+const service = { topology, leases } as Service;
 
 /** No two facts are the same; texts are UTF-8 as Latin-1. */
 const FACTS: JobFacts = {
@@ -91,6 +93,15 @@ it("a reserved job names its holder, and the worker by its name, if it has one",
   assert.deepEqual([view({ holder }).holder, view({ holder }).worker], ["1.3", "köln-7"]);
   const leased = view({ holder: { port: httpPort(topology), slot: 0 } });
   assert.deepEqual([leased.holder, leased.worker], ["lease", "lease"]);
+  const lease = { id: FACTS.id, shard: 0, reserves: 1, tube: "mails", ttr: 1, sinceMs: 0, untilMs: 1000 };
+  for (const [owner, address, name] of [
+    ["mailer-3", "10.0.0.5", "mailer-3"],
+    ["", "10.0.0.5", "10.0.0.5"],
+    ["", "", "unix"],
+  ] as const) {
+    leases.give({ ...lease, owner, address });
+    assert.equal(view({ holder: { port: httpPort(topology), slot: 0 } }).worker, name);
+  }
 });
 
 it("a part of a body is text as long as it can be, and bytes otherwise", () => {
