@@ -14,6 +14,7 @@ import { Reply, ReplyWord } from "../protocol/reply.ts";
 import type { Request } from "../protocol/request.ts";
 import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
 import { reserveMany } from "./commands/reserve-batch.ts";
+import { LeaseWorkers } from "./lease-workers.ts";
 import { leaseDetails } from "./replies/lease-details.ts";
 import type { DeferredMessages } from "./sessions/deferred-messages.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
@@ -21,6 +22,8 @@ import { NO_PORT, ShardParts } from "./shard-parts.ts";
 import { SessionCleanup } from "./slices/session-cleanup.ts";
 
 export abstract class ShardClients extends ShardParts implements CommandShard {
+  readonly #leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
+
   abstract resume(session: ShardSession): void;
   abstract read(session: ShardSession, bytes: number): void;
   /** Executes a message. */
@@ -80,7 +83,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     }
     this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
     const id = this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
-    this.leaseWorkers.note(id, this.workerNames[this.leasePort]!.text(session.connectionSlot));
+    this.#leaseWorkers.note(id, this.workerNames[this.leasePort]!.text(session.connectionSlot));
     const details = leaseDetails(this.engine, slot, this.nowMs);
     this.replies.job(session, ReplyWord.reserved, slot, flags, details);
   }
@@ -185,7 +188,7 @@ export abstract class ShardClients extends ShardParts implements CommandShard {
     const slot = Math.floor(session / this.portCount);
     const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
     if (length > 0) return length;
-    const leased = this.#holdsLeases(session) ? this.leaseWorkers.of(job) : "";
+    const leased = this.#holdsLeases(session) ? this.#leaseWorkers.of(job) : "";
     const name = asciiBytes(leased || this.holderName(session));
     assert(at + name.length <= into.length, "the name of a connection fits");
     into.set(name, at);

@@ -28,7 +28,6 @@ import { PutIntake } from "./commands/put.ts";
 import { ControlHandler } from "./control/control-handler.ts";
 import { LatencyMeter } from "./control/latency-meter.ts";
 import { BatchHomes } from "./flows/batch-homes.ts";
-import { LeaseWorkers } from "./lease-workers.ts";
 import { ReadBarrier } from "./read-barrier.ts";
 import type { RecordLog } from "./records/record-log.ts";
 import { Replies } from "./replies/replies.ts";
@@ -116,7 +115,6 @@ export abstract class ShardParts implements ClientEffects {
   /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
   protected readonly leasePort: number;
   readonly leaseSession: number;
-  protected readonly leaseWorkers: LeaseWorkers;
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
@@ -157,7 +155,6 @@ export abstract class ShardParts implements ClientEffects {
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
       ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
     });
-    this.leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
     this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
     this.engine.bodies.limit = this.memory;
     this.replies = new Replies(

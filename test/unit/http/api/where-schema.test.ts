@@ -8,6 +8,7 @@ import { WhereBody, whereOf } from "../../../../src/http/api/where-schema.ts";
 /** A filter with every field but textBase64, which stands for text. */
 const ALL = {
   ...{ idFrom: 1, idTo: 2, priFrom: 3, priTo: 4, ageFrom: 5.5, ageTo: 6.5, reservesFrom: 7, timeoutsFrom: 8 },
+  ...{ disconnectsFrom: 9 },
   ...{ dead: false, group: "grün", unique: "schön", batch: "b/1", waitsFor: "b/2", ofBatch: "b/3" },
   text: "höher",
 };
