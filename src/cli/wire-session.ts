@@ -106,8 +106,8 @@ export class WireSession {
   }
 
   /**
-   * Returns the reports of those tubes that still exist, with what `inspect-tube` adds if the server
-   * has it.
+   * Returns the reports of those tubes that still exist, with what `inspect-tube` adds if the
+   * server has it.
    */
   async tubes(names: readonly string[]): Promise<Report[]> {
     this.#inspects ??= this.has("inspect-tube");

@@ -52,8 +52,8 @@ export const TubeField = {
   /** Reservations that ended with the connection of their worker. */
   Disconnects: 28,
   /**
-   * The job with the most of them lately, 0 if there is none: its id, how often it was reserved, and
-   * how often its worker's connection ended.
+   * The job with the most of them lately, 0 if there is none: its id, how often it was reserved,
+   * and how often its worker's connection ended.
    */
   LostJob: 29,
   LostJobReserves: 30,

@@ -164,7 +164,8 @@ const ATTEMPTS = 6;
 const TELLS_OF_EARLIER_STREAMS = /^name: default$/m;
 const INSPECTS_DEFAULT = /^inspect-tube\s+default(?!\S)/;
 /** Rows of `inspect-tube` about jobs and groups that were in the tube before. */
-const EARLIER_COUNTS = /^(groups|groups-blocked|duplicates|rejected|expired|dead|moved-in|moved-out): \d+$/gm;
+const EARLIER_COUNTS =
+  /^(groups|groups-blocked|duplicates|rejected|expired|dead|moved-in|moved-out|disconnects): \d+$/gm;
 
 /** Not those whose effects outlive jobs and connections: each stream is sent twice. */
 const WITHOUT_TRACES = COMMANDS.filter(

@@ -102,8 +102,8 @@ describe("work over HTTP", () => {
       const shown = json.failures.map(({ at: _, age: __, ...failure }: Record<string, unknown>) => failure);
       assert.deepEqual(shown, [
         // As many whole characters as 1,024 bytes have.
-        { attempt: 2, cause: "buried", worker: "lease", reason: "€".repeat(341) },
-        { attempt: 1, cause: "released", worker: "lease", reason: "kein Platz für äöü\n2" },
+        { attempt: 2, cause: "buried", worker: "127.0.0.1", reason: "€".repeat(341) },
+        { attempt: 1, cause: "released", worker: "127.0.0.1", reason: "kein Platz für äöü\n2" },
       ]);
       assert.ok(Math.abs(Date.parse(json.failures[0].at) - Date.now()) < 60_000);
       const [listed] = (await server.ask("/v1/tubes/reasons/jobs")).json.items;

@@ -77,7 +77,8 @@ const TUBES = [
 /** Rows that change with time, name a file, or belong to the process. */
 const CHANGES = /^(age|time-left|time-left-ms|expires-in|file|holder|worker): /;
 /** Rows documented to start over with the server. */
-const ANEW = /^(next-age|duplicates|rejected|expired|dead|moved-in|moved-out|tokens|groups|groups-blocked): /;
+const ANEW =
+  /^(next-age|duplicates|rejected|expired|dead|moved-in|moved-out|disconnects|tokens|groups|groups-blocked): /;
 
 function lines(body: Buffer | undefined, without: RegExp): string[] {
   return (body?.toString("latin1") ?? "").split("\n").filter((line) => !without.test(line));

@@ -276,8 +276,8 @@ export class JobTable {
   }
 
   /**
-   * Returns the page's column of failures, created if necessary, with the one of disconnects. Throws
-   * RangeError when memory is exhausted.
+   * Returns the page's column of failures, created if necessary, with the one of disconnects.
+   * Throws RangeError when memory is exhausted.
    */
   makeFailures(page: JobPage): Uint32Array {
     if (page.failures !== undefined) return page.failures;

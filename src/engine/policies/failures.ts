@@ -81,7 +81,7 @@ export class Failures {
     return this.#store(slot, FAILURE_HEAD_BYTES + workerBytes + reasonBytes + keptBytes);
   }
 
-  /** Counts a reservation that ended with its connection, whether or not there is room to say why. */
+  /** Counts a reservation that ended with its connection, even without room for the failure. */
   #countDisconnect(slot: number, nowMs: number): void {
     const tube = this.#shard.tubeOf(slot);
     const count = this.disconnectsOf(slot) + 1;
