@@ -148,7 +148,7 @@ describe("failures of a job", () => {
     const bytes = scene.attributes(1, 0);
     const read = new JobAttributes().read(bytes, 0, bytes.length, 0);
     assert.deepEqual([read.disconnects, read.hasOnlyFailures], [7, true]);
-    engine.deleteAnyway(slot, 1012);
+    engine.delete(scene.session(), 1, 1012);
     assert.equal(failures.lostJobOf(tube), NO_SLOT, "the job is gone");
     scene.put(1);
     assert.equal(failures.disconnectsOf(engine.find(1)), 0, "another job in the same row");
