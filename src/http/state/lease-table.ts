@@ -93,9 +93,10 @@ export class LeaseTable {
     return [...this.#leases.values()];
   }
 
-  /** Returns the outstanding lease of a job, if this thread knows of one. */
-  ofJob(id: number): Lease | undefined {
-    return this.#leases.get(id);
+  /** Returns the name of the worker that leased a job, if this thread knows of one. */
+  workerOf(job: number): string | undefined {
+    const lease = this.#leases.get(job);
+    return lease === undefined ? undefined : workerOf(lease);
   }
 
   give(lease: Omit<Lease, "token">): Lease {

@@ -6,7 +6,6 @@ import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import { WorkerNames } from "../../../ring/worker-names.ts";
 import type { Service } from "../../queue/service.ts";
-import { workerOf } from "../../state/lease-table.ts";
 import { answers, maySeeTexts, type Routes, requireServing } from "../api.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
 import { textOf } from "../client-text.ts";
@@ -207,10 +206,8 @@ function holderName({ port, slot }: Holder, { topology }: Service): string {
 
 /** Returns the name of that connection, or its address; for a lease, those of its worker. */
 function workerName(job: number, holder: Holder, service: Service): string {
-  if (holder.port === httpPort(service.topology)) {
-    const lease = service.leases.ofJob(job);
-    return lease === undefined ? holderName(holder, service) : workerOf(lease);
-  }
+  if (holder.port === httpPort(service.topology))
+    return service.leases.workerOf(job) ?? holderName(holder, service);
   const name = new WorkerNames(service.topology.workerNames[holder.port]!).text(holder.slot);
   return name === "" ? holderName(holder, service) : textOf(name);
 }
