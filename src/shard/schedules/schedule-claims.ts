@@ -290,15 +290,18 @@ export class ScheduleClaims {
       own.found = undefined;
     }
     const schedule = table.get(name);
-    if (schedule === undefined || !schedule.freezers.delete(from)) return;
-    // This needs no record: the other shard's record has the same id and is later in the log.
-    if (schedule.version < version) table.remove(schedule);
-    else {
-      table.setTimer(schedule);
-      schedules.correct(schedule, wallMs());
+    const wasFrozen = schedule?.freezers.delete(from) === true;
+    if (wasFrozen) {
+      // This needs no record: the other shard's record has the same id and is later in the log.
+      if (schedule.version < version) table.remove(schedule);
+      else {
+        table.setTimer(schedule);
+        schedules.correct(schedule, wallMs());
+      }
     }
+    // Also if the schedule is gone by now: its questions must not wait for ever.
     this.#answerWaiting(name);
-    onSettled(schedule.id);
+    if (wasFrozen) onSettled(schedule.id);
   }
 }
 
