@@ -1,6 +1,7 @@
 // Commands that put, delete, release, bury and kick jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import { OnDuplicate } from "../protocol/job-options.ts";
 import type { Span } from "../protocol/request.ts";
 import { BatchReserves } from "./batch-reserves.ts";
 import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
@@ -10,6 +11,7 @@ import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
 import { NOBODY } from "./policies/failures.ts";
+import { NO_ROW } from "./policies/key-table.ts";
 import { spanOf } from "./policies/put-flows.ts";
 import { PutVerdict } from "./policies/put-verdict.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -49,7 +51,30 @@ export class JobCommands extends BatchReserves {
     return this.#put(session.used, job, body, nowMs, attributes);
   }
 
-  /** Does the same for a job that does not come from a client. */
+  /**
+   * Returns NoRoom for a put whose body memory has no room for, or Duplicate if its key is taken
+   * and it needs no room: `putAgain` continues it then, without a body.
+   */
+  putWithoutRoom(
+    session: Session,
+    job: NewJob,
+    nowMs: number,
+    tubeName: string,
+    asked: JobAttributes,
+  ): Outcome {
+    this.runDue(nowMs);
+    if (!asked.hasKey || asked.onDuplicate === OnDuplicate.Replace) return Outcome.NoRoom;
+    const tube = tubeName === "" ? session.used : this.tubes.open(tubeName);
+    assert(tube !== undefined, "a put for the tube in use goes to its shard");
+    try {
+      const isTaken = this.policies.keys.rowFor(tube, asked) !== NO_ROW;
+      return isTaken ? this.#judge(tube, job, asked) : Outcome.NoRoom;
+    } finally {
+      if (tubeName !== "") this.dropIfUnused(tube);
+    }
+  }
+
+  /** Does the same as `put` for a job that does not come from a client. */
   putScheduled(
     tubeName: string,
     job: NewJob,

@@ -44,6 +44,10 @@ describe("--max-memory", () => {
 
   it("refuses puts of every kind, reports that everywhere, and refuses nothing else", async () => {
     assert.equal((await server.ask("/readyz?for=put")).status, 200);
+    const again = async (bytes: number, options: string): Promise<string> =>
+      (await client.ask(`put-in-tube keys 5 9 60 ${bytes} unique=k${options}\r\n${"z".repeat(bytes)}`)).line;
+    const [inserted, key] = (await again(1, "")).split(" ");
+    assert.equal(inserted, "INSERTED");
     const filled = await fill(30_000);
     assert.ok(filled > 0.9 * LIMIT_BYTES && filled <= LIMIT_BYTES, `${filled}`);
     // Through the ring, in one piece; right into the arena or in pieces, as shard and acceptor
@@ -58,6 +62,13 @@ describe("--max-memory", () => {
         );
       }
     assert.equal((await client.ask(`put-in-tube t0 0 0 60 1\r\nx`)).line, "OUT_OF_MEMORY");
+    // A duplicate stores nothing, so it needs no room.
+    for (const bytes of [1, 5000, 65_535, 5 << 20]) {
+      assert.equal(await again(bytes, ""), `DUPLICATE ${key}`, `${bytes} bytes`);
+      assert.equal(await again(bytes, " on-duplicate=keep"), `KEPT ${key}`, `${bytes} bytes`);
+      assert.equal(await again(bytes, " on-duplicate=replace"), "OUT_OF_MEMORY", `${bytes} bytes`);
+    }
+    assert.equal(await again(1, " on-duplicate=debounce"), `DEBOUNCED ${key}`);
     const refused = await server.ask("/v1/tubes/t0/jobs", { method: "POST", body: "x" });
     assert.equal(refused.status, 507);
     assert.match(refused.json.detail, /max-memory/);

@@ -115,13 +115,13 @@ export class PutIntake {
       this.#refuseForMemory(session, stored, error);
       return;
     }
-    if (!this.#arena.limit.allows) {
-      this.#arena.free(stored);
-      this.#replies.fixed(session, Reply.outOfMemory);
-      return;
-    }
     const { tube } = request;
     const name = tube.length === 0 ? "" : this.#tubeNames.textOf(tube);
+    if (!this.#arena.limit.allows) {
+      this.#arena.free(stored);
+      this.#refuseFull(session, request, name, request.options, nowMs);
+      return;
+    }
     this.#store(session, request, stored, name, request.options, nowMs);
   }
 
@@ -196,12 +196,12 @@ export class PutIntake {
     const { incoming } = session;
     assert(incoming !== undefined, "an end belongs to a put that was opened");
     const { job, tube, options, body, failed } = incoming;
-    if (badBody || failed || this.#flags.isSet(ControlWord.Draining)) {
+    const isDraining = this.#flags.isSet(ControlWord.Draining);
+    if (badBody || failed || isDraining) {
       this.abandon(session);
-      this.#replies.fixed(
-        session,
-        badBody ? Reply.expectedCrlf : failed ? Reply.outOfMemory : Reply.draining,
-      );
+      if (badBody) this.#replies.fixed(session, Reply.expectedCrlf);
+      else if (failed) this.#refuseFull(session, job, tube, options, nowMs);
+      else this.#replies.fixed(session, Reply.draining);
       return;
     }
     assert(incoming.receivedBytes === job.bodyBytes, "a put ends after the last byte of its body");
@@ -243,6 +243,28 @@ export class PutIntake {
       return;
     }
     this.#arena.free(body);
+    this.#refuse(session, outcome, tube);
+  }
+
+  /** Refuses a put that memory has no room for. A duplicate is told so: it stores nothing. */
+  #refuseFull(session: ShardSession, job: NewJob, tube: string, options: Span, nowMs: number): void {
+    const { engineSession } = session;
+    let outcome: Outcome = Outcome.NoRoom;
+    if (options.length > 0 && options.bytes[options.start] !== OptionTag.Schedule) {
+      const attributes = this.#attributesOf(options, job, nowMs);
+      try {
+        outcome = this.#engine.putWithoutRoom(engineSession, job, nowMs, tube, attributes);
+        if (outcome === Outcome.Duplicate) {
+          const id = this.#engine.policies.duplicateOf;
+          outcome = this.#engine.putAgain(id, job, EMPTY_BODY, attributes, nowMs);
+          this.#replyToDuplicate(session, outcome, id, tube);
+          return;
+        }
+      } catch (error) {
+        this.#refuseForMemory(session, EMPTY_BODY, error);
+        return;
+      }
+    }
     this.#refuse(session, outcome, tube);
   }
 
