@@ -146,6 +146,8 @@ export const RequestFlag = {
   Stopping: 4096,
   /** Include what jobs were put with as `meta`. */
   Meta: 8192,
+  /** Memory had no room for the body of a put. */
+  NoRoom: 16384,
 } as const;
 
 /** Flags for what a batch includes about each job besides its body. */

@@ -3,7 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
-import type { BodyPlace } from "../../engine/jobs/body-arena.ts";
+import { type BodyPlace, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import { HandleBytes, RequestFlag, RequestOp } from "../../message/request.ts";
 import { Counter } from "../../message/topology.ts";
 import { Reply } from "../../protocol/reply.ts";
@@ -132,15 +132,17 @@ export class PutUpload {
   }
 
   #endStored(stored: StoredBody, endsWell: boolean): boolean {
-    if (!endsWell || stored.failed) {
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    // Without options, it can't be the duplicate of another, which needs no room.
+    if (!endsWell || (stored.failed && put.options.length === 0)) {
       if (!this.#pipeline.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
       stored.abandon();
       return true;
     }
-    const put = this.#put;
-    assert(put !== undefined, "a body belongs to a put");
     put.op = RequestOp.PutStored;
-    handleBytes.put(stored.handle, put.body);
+    if (stored.failed) put.flags = RequestFlag.NoRoom;
+    handleBytes.put(stored.failed ? EMPTY_BODY : stored.handle, put.body);
     if (!this.#pipeline.send(this.#shard, put)) return false;
     stored.handOver();
     return true;

@@ -129,6 +129,10 @@ export class PutIntake {
   putStored(session: ShardSession, request: Request, nowMs: number): void {
     assert(session.incoming === undefined, "a session sends one body at a time: no put in pieces is open");
     const body = handleOf(request.body);
+    if ((request.flags & RequestFlag.NoRoom) !== 0) {
+      this.#refuseFull(session, request, this.#tubeNames.textOf(request.tube), request.options, nowMs);
+      return;
+    }
     if (this.#flags.isSet(ControlWord.Draining)) {
       this.#arena.free(body);
       this.#replies.fixed(session, Reply.draining);
