@@ -80,8 +80,8 @@ describe("--max-memory", () => {
     assert.deepEqual([memory.limit, memory.full, memory.used <= LIMIT_BYTES], [LIMIT_BYTES, true, true]);
     assert.match((await server.ask("/metrics")).text, /^runnerbean_job_memory_limit_bytes 4194304$/m);
     await untilItSays(server.process, /jobs have all the memory that max-memory gives them \(4M\)/);
-    const { line, body } = await client.ask("peek 1");
-    assert.deepEqual([line, body?.length], ["FOUND 1 30000", 30_000]);
+    const { line, body } = await client.ask(`peek ${Number(key) + 1}`);
+    assert.deepEqual([line, body?.length], ["FOUND 2 30000", 30_000]);
     await client.ask("watch t0");
     const reserved = (await client.ask("reserve-with-timeout 0")).line.split(" ")[1]!;
     assert.equal((await client.ask(`release ${reserved} 5 0`)).line, "RELEASED");
