@@ -1,6 +1,7 @@
 // One acceptor of a thread: takes orders, listens, and passes clients to the transport.
 
 import type { ManualChange } from "../message/manual-change.ts";
+import type { Origin } from "../message/origins.ts";
 import { Counter, type Topology } from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
 import { ConnectionCounts } from "../ring/connection-counts.ts";
@@ -54,7 +55,7 @@ export type AcceptorOrder =
   /** Replaces the access rules. */
   | { order: "configure"; rules: AccessRules }
   /** Serves the connections accepted so far and all later ones. */
-  | { order: "serve" }
+  | { order: "serve"; origins: readonly Origin[] }
   /** The main thread has taken the last batch of verbose lines. */
   | { order: "say-more" }
   /** The same for changes by hand. */
@@ -218,7 +219,7 @@ export class Acceptor {
       this.#mayListenAgain = true;
       this.#listenAgain();
     } else if (order.order === "configure") this.#configure(order.rules);
-    else if (order.order === "serve") this.#serve();
+    else if (order.order === "serve") this.#serve(order.origins);
     else if (order.order === "say-more") this.#verboseLines.taken();
     else if (order.order === "more-changes") this.#changes.taken();
     else if (order.order === "tell-connections") this.#tellConnections(order.question);
@@ -397,7 +398,8 @@ export class Acceptor {
   }
 
   /** Serves the waiting and all later clients: the log is loaded, so ids can be assigned. */
-  #serve(): void {
+  #serve(origins: readonly Origin[]): void {
+    this.core.origins = origins;
     const clients = this.#waitingClients ?? [];
     this.#waitingClients = undefined;
     for (const { client, place } of clients) this.#serveOne(client, place);

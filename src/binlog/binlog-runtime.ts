@@ -5,6 +5,7 @@ import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
 import { REAL_THREAD } from "../loop/point.ts";
+import { type Origin, originsOf } from "../message/origins.ts";
 import { ControlWord, portBell, type Topology, threadOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -15,8 +16,10 @@ import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
+import { readGroupFile } from "./disk/group-file.ts";
 import { RealBackgroundSync } from "./disk/real-background-sync.ts";
 import { RealDisk } from "./disk/real-disk.ts";
+import { noteStart } from "./disk/starts-file.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
 import type { Storage } from "./live/storage.ts";
@@ -35,6 +38,8 @@ export interface BinlogData {
   segmentBytes: number;
   syncEvery: SyncEvery;
   salvage: boolean;
+  /** The id of this process, as in `stats`. */
+  instanceId: string;
   /** One per shard: jobs go out, "loaded" comes back. */
   recovery: MessagePort[];
   /** In a group: the port to the group's thread until this node has the lead. */
@@ -52,7 +57,7 @@ export type BinlogNews =
   | { news: "loaded" }
   | { news: "progress"; doneBytes: number; totalBytes: number }
   | { news: "notice"; notice: StorageNotice }
-  | { news: "recovered"; jobs: number; ms: number }
+  | { news: "recovered"; jobs: number; ms: number; origins: readonly Origin[] }
   /** The log can't be opened; the operator has to act. */
   | { news: "refused"; code: string; message: string; nextStep: string }
   /** A write or sync failed during operation. */
@@ -150,6 +155,7 @@ export class BinlogRuntime {
     const opened = await openBinlog({ ...options, chain });
     const { storage } = opened;
     this.#core.beginIds(opened.nextId);
+    const origins = this.#origins(options, opened.nextId);
     try {
       for (const port of this.#data.recovery)
         port.postMessage({ settings: [...opened.settings], batches: opened.batches });
@@ -161,7 +167,7 @@ export class BinlogRuntime {
     // No thread waits for it yet.
     this.#core.publishProgress(storage);
     this.#core.publishState(storage);
-    this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs });
+    this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs, origins });
     const role = this.#createRole(storage);
     this.#opened = { storage, lock, role };
     return role;
@@ -179,6 +185,14 @@ export class BinlogRuntime {
     this.#batches = new BatchRing(topology, place.n);
     const randomTag = (): number => 1 + randomInt(2 ** 48 - 2);
     return { place, node, rewriteBelow, randomTag, sink: this.#batches };
+  }
+
+  /** In a group, all servers together are one origin: they share the log and its ids. */
+  #origins({ disk, notice }: OpenOptions, nextId: number): Origin[] {
+    const { group, instanceId } = this.#data;
+    const id = group === undefined ? instanceId : readGroupFile(disk)!.groupId;
+    const warn = (message: string): void => notice({ level: "warn", code: "STARTS_FILE", message });
+    return originsOf(noteStart(disk, id, nextId, warn));
   }
 
   /** Sends each batch to the shards that have jobs in it, a few batches ahead of their loading. */

@@ -9,6 +9,7 @@ import type { GroupNews, GroupOrder } from "../message/group.ts";
 import { type ChainPlace, logBatchesOf } from "../message/log-batch.ts";
 import { asBinlogError, BinlogError } from "./disk/binlog-error.ts";
 import { type GroupFile, readGroupFile, writeGroupFile } from "./disk/group-file.ts";
+import { forgetStarts } from "./disk/starts-file.ts";
 import type { FollowLog } from "./follow-log.ts";
 import { openFollowLog } from "./open-follow-log.ts";
 import type { OpenOptions } from "./recovery/open-options.ts";
@@ -118,6 +119,7 @@ export class Following {
     if (file === undefined) {
       file = { groupId, node: newNode(), adoptAfter: 0 };
       writeGroupFile(disk, file);
+      forgetStarts(disk);
     }
     this.#file = file;
     this.#log = await openFollowLog(this.#options, file.adoptAfter).catch((error: unknown) => {
@@ -177,6 +179,7 @@ export class Following {
     const folder = `set-aside-${new Date(wallMs()).toISOString().replaceAll(":", "-")}`;
     disk.makeFolder(folder);
     for (const name of disk.names()) if (segmentNumber(name) > 0) disk.rename(name, `${folder}/${name}`);
+    forgetStarts(disk);
     disk.syncFolder(folder);
     disk.syncFolder();
     this.#log = undefined;

@@ -4,6 +4,7 @@ import { duration, tubeName } from "./command-text.ts";
 import { listOf, parseReport, unquoted } from "./dictionary.ts";
 import type { Link } from "./link.ts";
 import type { Put, PutOptions } from "./put.ts";
+import type { Wire } from "./wire.ts";
 
 export type BatchState = "open" | "committed" | "cancelled" | "complete";
 /** `"none"` until the batch is complete. */
@@ -107,10 +108,12 @@ export class Batch<In> {
 /** Yields all batches in the order in which they were opened, page by page. */
 export async function* listBatches(link: Link): AsyncGenerator<ListedBatch, void, undefined> {
   let after = "0";
+  let giver: Wire | undefined;
   do {
-    const command = `list-batches after=${after} limit=${PAGE}`;
-    const { next, items } = batchList((await link.askExtended(command, "OK", true)).body);
+    const { body, wire } = await link.page(`list-batches after=${after} limit=${PAGE}`, after, giver);
+    const { next, items } = batchList(body);
     yield* items;
+    giver = wire;
     after = next;
   } while (after !== "0");
 }

@@ -15,6 +15,7 @@ export {
   JobTooBig,
   NotFound,
   NotSupported,
+  OtherServer,
   OutOfMemory,
   ProtocolError,
   QueueError,

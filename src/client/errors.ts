@@ -69,6 +69,11 @@ export class ConnectionLost extends QueueError {
  * The job is no longer held: its connection broke, its time to run expired, or it was given back.
  */
 export class JobLost extends QueueError {}
+/**
+ * The job's id comes from another server than the one that answers at the address now, so it may
+ * name another job there. Nothing was sent. The server that has the job hands it out again.
+ */
+export class OtherServer extends JobLost {}
 /** `close` or `stop` was called. */
 export class Closed extends QueueError {}
 /** The server's data is not a valid reply. */

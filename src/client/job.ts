@@ -6,7 +6,7 @@ import { fromLatin1, parseJobReport, parseReport, type Words } from "./dictionar
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
 import type { Meta } from "./meta.ts";
-import type { ReservedBody } from "./reply-reader.ts";
+import type { Reply, ReservedBody } from "./reply-reader.ts";
 import type { Wire } from "./wire.ts";
 
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
@@ -63,34 +63,53 @@ export class JobHandle<Out> {
   readonly id: number;
   declare protected readonly link: Link;
   declare protected readonly codec: Codec<Out, never>;
+  /** @internal The connection to the server that gave the id. */
+  declare readonly giver: Wire | undefined;
 
-  constructor(id: number, link: Link, codec: Codec<Out, never>) {
+  constructor(id: number, link: Link, codec: Codec<Out, never>, giver = link.giver) {
     this.id = Number(wholeLong(id));
     // Not enumerable, so that printing a job doesn't print its connection.
-    Object.defineProperties(this, { link: { value: link }, codec: { value: codec } });
+    Object.defineProperties(this, {
+      link: { value: link },
+      codec: { value: codec },
+      giver: { value: giver },
+    });
+    void giver?.origins();
+  }
+
+  #ask(command: string, accept: string, again = false): Promise<Reply> {
+    return this.#run((wire) => wire.request(command, accept), again);
+  }
+
+  #askExtended(command: string, accept: string, again = false): Promise<Reply> {
+    return this.#run((wire) => wire.extended(command, accept), again);
+  }
+
+  #run(action: (wire: Wire) => Promise<Reply>, again: boolean): Promise<Reply> {
+    return this.link.runAbout(`job ${this.id}`, this.id, this.giver, action, again);
   }
 
   /** Deletes the job. A reserved job can only be deleted by its holder. */
   async delete(): Promise<void> {
-    await this.link.ask(`delete ${this.id}`, "DELETED");
+    await this.#ask(`delete ${this.id}`, "DELETED");
   }
 
   /** Makes a buried or delayed job ready. */
   async kick(): Promise<void> {
-    await this.link.ask(`kick-job ${this.id}`, "KICKED");
+    await this.#ask(`kick-job ${this.id}`, "KICKED");
   }
 
   async peek(): Promise<Out> {
-    return this.codec.decode((await this.link.ask(`peek ${this.id}`, "FOUND", true)).body!);
+    return this.codec.decode((await this.#ask(`peek ${this.id}`, "FOUND", true)).body!);
   }
 
   async stats(): Promise<JobStats> {
-    return parseReport((await this.link.ask(`stats-job ${this.id}`, "OK", true)).body);
+    return parseReport((await this.#ask(`stats-job ${this.id}`, "OK", true)).body);
   }
 
   /** Extension `inspect-job`. */
   async inspect(): Promise<JobReport> {
-    return parseJobReport((await this.link.askExtended(`inspect-job ${this.id}`, "OK", true)).body);
+    return parseJobReport((await this.#askExtended(`inspect-job ${this.id}`, "OK", true)).body);
   }
 
   /** Returns how often the job has been reserved, as `max-attempts` counts it. */
@@ -116,7 +135,7 @@ export class JobHandle<Out> {
 
   /** Extension `update-job`. */
   async update(options: UpdateOptions): Promise<void> {
-    await this.link.askExtended(`update-job ${this.id}${optionsText(options)}`, "UPDATED");
+    await this.#askExtended(`update-job ${this.id}${optionsText(options)}`, "UPDATED");
   }
 }
 
@@ -150,7 +169,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     codec: Codec<Out, never>,
     tube = reserved.tube,
   ) {
-    super(reserved.id, link, codec);
+    super(reserved.id, link, codec, wire);
     this.bytes = reserved.bytes;
     this.meta = reserved.meta;
     this.tube = tube;
@@ -176,7 +195,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
 
   /**
    * Deletes the job, even if it was lost: if no other client holds it, the finished work need not
-   * be repeated.
+   * be repeated. Throws OtherServer, and sends nothing, if the id comes from another server.
    */
   override async delete(): Promise<void> {
     this.#stopKeeping();

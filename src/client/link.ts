@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { clientName } from "./client-name.ts";
 import { reportLines } from "./dictionary.ts";
 import { Closed, ConnectionLost, ProtocolError, ReplyError } from "./errors.ts";
+import { mustKnow } from "./origins.ts";
 import type { Reply } from "./reply-reader.ts";
 import { Wire } from "./wire.ts";
 
@@ -73,6 +74,8 @@ export class Link {
   /** True while a reserve is pending, which may wait. */
   isReserving = false;
   wire: Wire | undefined;
+  /** The current connection, or the one before. */
+  #lastWire: Wire | undefined;
   readonly offlineMs: number;
   /** Result of the first attempt to connect: its error or undefined. */
   readonly #first: Promise<Error | undefined>;
@@ -121,6 +124,45 @@ export class Link {
   /** Sends a command that beanstalkd doesn't have. */
   askExtended(command: string, accept: string, again = false): Promise<Reply> {
     return this.run((wire) => wire.extended(command, accept), again);
+  }
+
+  /**
+   * The connection that an id without a known origin counts for: the current one. Without one, it
+   * is the one before, if its server said who it is.
+   */
+  get giver(): Wire | undefined {
+    return this.wire ?? (this.#lastWire?.isIdentified === true ? this.#lastWire : undefined);
+  }
+
+  /**
+   * Runs an action about an id that the server of the connection `giver` gave. Throws OtherServer
+   * if it may mean something else by now. Without a giver, the id counts for any server.
+   */
+  runAbout<T>(
+    what: string,
+    id: number,
+    giver: Wire | undefined,
+    action: (wire: Wire) => Promise<T>,
+    again = false,
+  ): Promise<T> {
+    return this.run(async (wire) => {
+      // Without an await on the same connection, so that commands keep their order.
+      if (giver !== undefined && wire !== giver) await mustKnow(what, id, giver, wire);
+      return action(wire);
+    }, again);
+  }
+
+  /**
+   * Sends the command for the page of a list after the id `after`, which the server of the
+   * connection `giver` gave. Returns the connection of this page, too.
+   */
+  page(command: string, after: string, giver: Wire | undefined): Promise<{ body: Uint8Array; wire: Wire }> {
+    const ask = async (wire: Wire): Promise<{ body: Uint8Array; wire: Wire }> => {
+      void wire.origins();
+      const { body } = await wire.extended(command, "OK");
+      return { body: body!, wire };
+    };
+    return this.runAbout("the rest of the list", Number(after), giver, ask, true);
   }
 
   /**
@@ -182,6 +224,7 @@ export class Link {
       return this.#again(cause instanceof ProtocolError ? cause : (error as Error));
     }
     this.wire = wire;
+    this.#lastWire = wire;
     this.#lastError = undefined;
     this.#attempts = 0;
     this.#options.onConnection?.({ state: "connected" });

@@ -129,7 +129,9 @@ export class Queue<Out, In = Out> {
   /** Reserves this job, whatever tube it is in. */
   async reserveJob(id: number): Promise<Job<Out>> {
     const command = `reserve-job ${wholeLong(id)}`;
-    return await this.#link.run(async (wire) => {
+    const giver = this.#link.giver;
+    return await this.#link.runAbout(`job ${id}`, id, giver, async (wire) => {
+      void wire.origins();
       // RESERVED has no meta. The client sends both commands together, so the job can't end in
       // between.
       const [{ jobs }, meta] = await Promise.all([wire.request(command, "RESERVED"), metaOfJob(wire, id)]);
@@ -145,17 +147,23 @@ export class Queue<Out, In = Out> {
 
   /**
    * Deletes each job, on its connection if it is held. Returns the ids that could not be deleted.
+   * A job that was reserved or listed is never mistaken for another one; an id alone counts for the
+   * server that the client is connected to.
    */
-  async deleteMany(ids: Iterable<number>): Promise<number[]> {
-    const byLink = new Map<Link, number[]>();
+  async deleteMany(jobs: Iterable<number | JobHandle<unknown>>): Promise<number[]> {
+    const byGiver = new Map<Wire | undefined, { readonly link: Link; readonly ids: number[] }>();
     const links = [...this.#reserver.links];
-    for (const id of ids) {
+    for (const job of jobs) {
+      const id = Number(wholeLong(typeof job === "number" ? job : job.id));
       const link = links.find(({ held }) => held.has(id)) ?? this.#link;
-      const held = byLink.get(link) ?? [];
-      held.push(Number(wholeLong(id)));
-      byLink.set(link, held);
+      const giver = typeof job === "number" ? link.giver : job.giver;
+      const ids = byGiver.get(giver)?.ids ?? [];
+      ids.push(id);
+      byGiver.set(giver, { link, ids });
     }
-    return (await Promise.all([...byLink].map(([link, some]) => deleteOn(link, some)))).flat();
+    return (
+      await Promise.all([...byGiver].map(([giver, { link, ids }]) => deleteOn(link, ids, giver)))
+    ).flat();
   }
 
   /** Returns a handle for any job. */
@@ -258,11 +266,16 @@ async function touchHeld({ wire, held }: Link): Promise<number> {
 }
 
 /** Returns the ids that were not found. */
-async function deleteOn(link: Link, ids: readonly number[]): Promise<number[]> {
+async function deleteOn(link: Link, ids: readonly number[], giver: Wire | undefined): Promise<number[]> {
+  void giver?.origins();
   const missing: number[] = [];
   for (let at = 0; at < ids.length; at += IDS_A_COMMAND) {
     const some = ids.slice(at, at + IDS_A_COMMAND);
-    missing.push(...(await link.run((wire) => deleteSome(wire, some))));
+    missing.push(
+      ...(await link.runAbout(`${some.length} jobs`, Math.max(...some), giver, (wire) =>
+        deleteSome(wire, some),
+      )),
+    );
   }
   for (const id of missing) link.held.get(id)?.lose("another holds it, or has deleted it");
   for (const id of ids) link.held.get(id)?.end();

@@ -127,6 +127,7 @@ export class Reserver<Out> {
     const count = Math.min(demand.count(), BATCH_MAX);
     const seconds = Math.max(0, endsAtMs - performance.now()) / 1000;
     const isBatch = wire.extensions.has("reserve-batch");
+    void wire.origins();
     const bodies = await (isBatch ? batch(wire, count, seconds) : pipelined(wire, count, seconds));
     const { tubes } = wire.watched;
     const tube = tubes.length === 1 ? tubes[0] : undefined;

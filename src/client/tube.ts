@@ -6,6 +6,7 @@ import { camelCase, parseReport, reportLines, type Words } from "./dictionary.ts
 import { NotFound } from "./errors.ts";
 import { JobHandle, type JobState } from "./job.ts";
 import type { Link } from "./link.ts";
+import type { Wire } from "./wire.ts";
 
 type JobCounts =
   Words<"currentJobsUrgent currentJobsReady currentJobsReserved currentJobsDelayed currentJobsBuried">;
@@ -130,19 +131,21 @@ export class Tube<Out> {
     const name = this.#name === "*" ? "*" : this.name;
     const command = `list-jobs ${name}${optionsText(filter, true)} limit=1000`;
     let after = "0";
+    let giver: Wire | undefined;
     do {
-      const reply = await this.#link.askExtended(`${command} after=${after}`, "OK", true);
-      const [next = "", , ...lines] = reportLines(reply.body);
-      for (const line of lines) yield this.#listed(line);
+      const { body, wire } = await this.#link.page(`${command} after=${after}`, after, giver);
+      const [next = "", , ...lines] = reportLines(body);
+      for (const line of lines) yield this.#listed(line, wire);
+      giver = wire;
       after = /^next: (\d+)$/.exec(next)?.[1] ?? "0";
     } while (after !== "0");
   }
 
-  #listed(line: string): ListedJob<Out> {
+  #listed(line: string, giver: Wire): ListedJob<Out> {
     const facts = Object.entries(JSON.parse(line.slice(2))).map(([key, value]) => [camelCase(key), value]);
     const { id, body = "", ...more } = Object.fromEntries(facts);
     const shown = new Uint8Array(Buffer.from(body, "latin1"));
-    return Object.assign(new JobHandle(id, this.#link, this.#codec), more, { shown });
+    return Object.assign(new JobHandle(id, this.#link, this.#codec, giver), more, { shown });
   }
 
   async #bulk(command: string, options: object, accept: string): Promise<number> {

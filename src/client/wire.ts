@@ -1,6 +1,7 @@
 // One connection: sends commands, several per write, and matches the replies in order.
 
 import type { Socket } from "node:net";
+import { reportLines } from "./dictionary.ts";
 import { ConnectionLost, errorOf, NotSupported, ProtocolError } from "./errors.ts";
 import { type Reply, ReplyReader } from "./reply-reader.ts";
 
@@ -24,12 +25,22 @@ export interface Watched {
 /** The tubes that a new connection watches. */
 export const WATCHED_AT_FIRST: Watched = { tubes: ["default"], weights: new Map(), order: "strict" };
 
+/**
+ * The servers whose job ids are valid on a connection, with the number below which they are; the
+ * server of the connection first. Empty if it doesn't say who it is.
+ */
+export type Origins = ReadonlyMap<string, number>;
+
+const ALL_IDS = Number.POSITIVE_INFINITY;
+
 const CR_LF = Buffer.from("\r\n");
 
 export class Wire {
   /** Extensions of the server beyond beanstalkd's commands. */
   extensions: ReadonlySet<string> = new Set();
   watched: Watched = WATCHED_AT_FIRST;
+  #origins: Promise<Origins> | undefined;
+  #isIdentified = false;
   readonly #socket: Socket;
   readonly #limitMs: number;
   readonly #onLost: (error: ConnectionLost) => void;
@@ -63,6 +74,35 @@ export class Wire {
   /** A server that accepts `meta` also accepts names of clients. */
   get hasMeta(): boolean {
     return this.extensions.has("name");
+  }
+
+  /**
+   * Returns the servers whose job ids are valid here. Asks at the first call: before the connection
+   * gets an id, because it may break at once.
+   */
+  origins(): Promise<Origins> {
+    this.#origins ??= this.#askOrigins();
+    return this.#origins;
+  }
+
+  /** Whether the server has said who it is. */
+  get isIdentified(): boolean {
+    return this.#isIdentified;
+  }
+
+  /** Without the extension, `id` in `stats` identifies a process. */
+  async #askOrigins(): Promise<Origins> {
+    const has = this.extensions.has("origins");
+    try {
+      const { body } = await this.request(has ? "origins" : "stats", "OK");
+      const pairs = reportLines(body).map((line) => line.split(": ") as [string, string]);
+      this.#isIdentified = true;
+      if (has) return new Map(pairs.map(([id, below]) => [id, below === "all" ? ALL_IDS : Number(below)]));
+      return new Map(pairs.filter(([key]) => key === "id").map(([, id]) => [id, ALL_IDS]));
+    } catch {
+      // The connection broke, or the server doesn't say.
+      return new Map();
+    }
   }
 
   get isLost(): boolean {

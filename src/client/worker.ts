@@ -1,7 +1,7 @@
 // Worker loop: reserves jobs up to its limits, touches them, deletes finished ones, and stops
 // cleanly.
 
-import { DeadlineSoon } from "./errors.ts";
+import { Closed, DeadlineSoon } from "./errors.ts";
 import type { Job } from "./job.ts";
 import { TIMER_MS_MAX } from "./link.ts";
 import type { Queue } from "./queue.ts";
@@ -148,7 +148,8 @@ export class Worker<Out> {
     } catch (error) {
       return await this.#failed(error, job);
     }
-    // Deletes even a lost job: the finished work need not be repeated.
+    // Deletes even a lost job: the finished work need not be repeated. The delete fails, and is
+    // not sent, if the id may name another job by now.
     if (!job.isOver || job.signal.aborted) await this.#quietly(job.delete(), job);
   }
 
@@ -161,7 +162,10 @@ export class Worker<Out> {
   }
 
   async #quietly(promise: Promise<unknown>, job: Job<Out>): Promise<void> {
-    await promise.catch((error) => this.#warn(error, job));
+    await promise.catch((error) => {
+      // A handler may end after `stop`, when its job has been given back.
+      if (!(error instanceof Closed && this.#stopping.signal.aborted)) this.#warn(error, job);
+    });
   }
 
   #warn(error: unknown, job?: Job<Out>): void {

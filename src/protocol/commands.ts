@@ -49,6 +49,8 @@ export const Route = {
   Schedules: 14,
   /** On the shard that is the home of the named batch, or on any shard for all of them. */
   Batch: 15,
+  /** On the acceptor, which knows where the server's job ids come from. */
+  Origins: 16,
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
@@ -251,6 +253,9 @@ export const COMMANDS: readonly Command[] = [
   { op: Op.Extensions, word: "extensions", args: None, route: Route.Report, extension: true,
     permission: ANYONE, scope: Scope.Connection,
     replies: [OK], section: "18.2", help: "lists the commands that beanstalkd does not have, and how often each has been used" },
+  { op: Op.Origins, word: "origins", args: None, route: Route.Origins, extension: true,
+    permission: ANYONE, scope: Scope.Connection,
+    replies: [OK], section: "18.34", help: "lists the servers whose job ids mean the same jobs here, this one first" },
   { op: Op.PutInTube, word: "put-in-tube ", args: TubePut, options: options.PUT_OPTIONS, route: Route.Put, extension: true,
     permission: Put, scope: Scope.NamedTube, timing: "put",
     replies: [...STORED, "DUPLICATE <id>", "KEPT <id>", "REPLACED <id>", "ESCALATED <id>", "DEBOUNCED <id>", "TUBE_FULL", "BATCH_NOT_FOUND", "BATCH_COMMITTED", "BATCH_ORDER", UNKNOWN_OPTION], section: "18.3", help: "stores a job in a named tube without changing the tube in use" },

@@ -32,6 +32,7 @@ export const Op = {
   KickJob: 24,
   Quit: 25,
   Extensions: 26,
+  Origins: 28,
   PutInTube: 27,
   ListJobs: 40,
   ClearTube: 41,

@@ -90,3 +90,8 @@ export function touchedAllReply(count: number): Uint8Array {
 export function deletedBatchReply(deleted: number, ids: readonly string[]): Uint8Array {
   return line(["DELETED_BATCH", deleted, ids.length, ...ids].join(" "));
 }
+
+/** Returns a reply with a text, such as a dictionary. */
+export function textReply(text: string): Uint8Array {
+  return asciiBytes(`OK ${text.length}\r\n${text}\r\n`);
+}

@@ -19,6 +19,7 @@ export interface LogStartOptions {
   readonly options: Options;
   readonly directory: string;
   readonly topology: Topology;
+  readonly instanceId: string;
   readonly diagnostics: Diagnostics;
   readonly recovery: RecoveryChannels["toBinlog"];
   /** Receives the share of the log that has been replayed, 0 to 1. */
@@ -60,7 +61,7 @@ const supervise = ({ diagnostics, directory, onEnd }: LogStartOptions): Promise<
   BinlogSupervisor.create(diagnostics, directory, onEnd);
 
 function dataOf(
-  { options, directory, topology, recovery }: LogStartOptions,
+  { options, directory, topology, instanceId, recovery }: LogStartOptions,
   group: BinlogData["group"],
 ): BinlogData {
   const { binlogBytes, fsyncMs, salvage } = options;
@@ -71,6 +72,7 @@ function dataOf(
     segmentBytes: binlogBytes,
     syncEvery: fsyncMs === Number.POSITIVE_INFINITY ? "never" : fsyncMs,
     salvage,
+    instanceId,
     recovery,
   };
 }

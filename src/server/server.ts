@@ -9,6 +9,7 @@ import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import { printableLines } from "../base/printable.ts";
 import { sizeText } from "../config/quantity.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
+import { type Origin, originsOf } from "../message/origins.ts";
 import { binlogBell, ControlWord, memoryWords, type Topology } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
@@ -106,6 +107,8 @@ class Server {
   #http: HttpThreadHandle | undefined;
   readonly #facts: ProcessFacts;
   readonly #audit: AuditRelay;
+  /** The servers whose job ids are valid here: without a log, this process alone. */
+  #origins: readonly Origin[];
   #group: GroupRole | undefined;
   #serving = false;
   #stopping = false;
@@ -118,6 +121,7 @@ class Server {
     const { log } = diagnostics;
     this.#options = options;
     this.#facts = processFactsOf(options);
+    this.#origins = originsOf([[this.#facts.instanceId, 1]]);
     this.#log = log;
     this.#diagnostics = diagnostics;
     if (options.verbose > 0) {
@@ -202,7 +206,7 @@ class Server {
     const httpServes = http?.handle.serve(listeners, transport);
     await Promise.race([httpServes, sleep(HTTP_SERVES_MS_MAX, undefined, { ref: false })]);
     if (this.#stopping) return;
-    for (const acceptor of this.#acceptors) acceptor.serve();
+    for (const acceptor of this.#acceptors) acceptor.serve(this.#origins);
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     giveMemoryWhenIdle();
@@ -261,6 +265,7 @@ class Server {
       options: this.#options,
       directory,
       topology: this.#topology,
+      instanceId: this.#facts.instanceId,
       diagnostics: this.#diagnostics,
       recovery,
       onProgress: (share) => this.#http?.tell({ order: "replayed", share }),
@@ -281,10 +286,10 @@ class Server {
     const { supervisor, handle } = resident ?? (await logInThread(start, () => this.#startGroup()));
     this.#binlogThread = handle;
     await handle.loaded;
-    return () => {
+    return async () => {
       this.#binlog = supervisor;
       handle.open();
-      return supervisor.recovered;
+      this.#origins = await supervisor.recovered;
     };
   }
 

@@ -7,6 +7,7 @@ import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ListenAddress } from "../acceptor/sockets/listener.ts";
 import type { BinlogData, BinlogNews, BinlogOrder } from "../binlog/binlog-runtime.ts";
 import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
+import type { Origin } from "../message/origins.ts";
 import type { Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
@@ -266,9 +267,9 @@ export class AcceptorHandle {
     this.#tell({ order: "configure", rules });
   }
 
-  /** Starts serving clients. */
-  serve(): void {
-    this.#tell({ order: "serve" });
+  /** Starts serving clients. `origins` are those of the jobs' ids. */
+  serve(origins: readonly Origin[]): void {
+    this.#tell({ order: "serve", origins });
   }
 
   /** Stops accepting, answers the commands in flight and closes all connections. */

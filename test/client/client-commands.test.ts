@@ -20,7 +20,7 @@ const ALL = [
   ..."put-in-tube update-job inspect-job list-jobs clear-tube move-jobs set-tube inspect-tube".split(" "),
   ..."set-schedule delete-schedule pause-schedule resume-schedule run-schedule inspect-schedule".split(" "),
   ..."list-schedules open-batch commit-batch cancel-batch inspect-batch list-batches".split(" "),
-  ..."reserve-batch reserve-order touch-all delete-batch name".split(" "),
+  ..."reserve-batch reserve-order touch-all delete-batch name origins".split(" "),
 ];
 const BODY = "BODY";
 
@@ -289,7 +289,9 @@ describe("the client sends, and reads the reply to,", { concurrency: true }, () 
       ),
     );
     const lists = await scriptedServer(t, (line) =>
-      line === "extensions" ? report(...ALL.map((each) => `${each}: 1`)) : (known.get(line) ?? "NAMED\r\n"),
+      line === "extensions"
+        ? report(...ALL.map((each) => `${each}: 1`))
+        : (known.get(line) ?? (line === "origins" ? undefined : "NAMED\r\n")),
     );
     const queue = await queueFor(t, lists);
     const jobs = await allOf(queue.jobs("t", { state: "ready", show: 3 }));

@@ -12,9 +12,18 @@ export type Answer = (line: string, connection: number, socket: Socket) => strin
 
 export interface ScriptedServer {
   readonly address: string;
-  /** All lines that came, of all connections. */
+  /** All lines that came, of all connections, but for the question below. */
   readonly lines: readonly string[];
 }
+
+/**
+ * What a server says about its identity, which each connection asks once before it gets a job. A
+ * script that knows the question answers it itself.
+ */
+const IDENTITY: Readonly<Record<string, string>> = {
+  stats: "OK 15\r\n---\nid: abcd12\n\r\n",
+  origins: "OK 16\r\n---\nabcd12: all\n\r\n",
+};
 
 export async function scriptedServer(t: TestContext, answer: Answer): Promise<ScriptedServer> {
   const lines: string[] = [];
@@ -28,8 +37,9 @@ export async function scriptedServer(t: TestContext, answer: Answer): Promise<Sc
       const [last = "", ...whole] = `${rest}${text}`.split("\r\n").reverse();
       rest = last;
       for (const line of whole.reverse()) {
-        lines.push(line);
-        const reply = answer(line, connection, socket);
+        const answered = answer(line, connection, socket);
+        const reply = answered ?? IDENTITY[line];
+        if (answered === reply) lines.push(line);
         if (reply !== undefined) socket.write(reply, "latin1");
         else if (line === "quit") socket.end();
       }

@@ -32,6 +32,7 @@ export const BARE: Readonly<Record<string, readonly string[]>> = {
   "list-tube-used": ["USING {any}"],
   "list-tubes-watched": ["OK {int}"],
   extensions: ["OK {int}"],
+  origins: ["OK {int}"],
   "touch-all": ["TOUCHED_ALL {int}"],
   "inspect-watched": ["OK {int}"],
 };

@@ -7,6 +7,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import type { Origin } from "../../message/origins.ts";
 import { MigrationView, RequestOp } from "../../message/request.ts";
 import {
   AnswerView,
@@ -84,6 +85,7 @@ export class AcceptorCore implements AcceptorParts {
   readonly claims: ClaimWords;
   readonly nowMs: () => number;
   readonly statsText: () => string;
+  origins: readonly Origin[] = [];
   readonly closed: ClosedConnections | undefined;
   readonly trace: ((line: string) => void) | undefined;
   readonly counters: Float64Array;

@@ -1,6 +1,7 @@
 // The parts of an acceptor that its connections use.
 
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import type { Origin } from "../../message/origins.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { CommandParser } from "../../protocol/command-parser.ts";
 import type { ClaimWords } from "../../ring/claim-word.ts";
@@ -60,4 +61,6 @@ export interface AcceptorParts {
   readonly turnAtMs: number;
   /** Returns the text of `stats`, after every shard has updated its counters. */
   readonly statsText: () => string;
+  /** The servers whose job ids are valid here; known when the log is loaded, before any client. */
+  readonly origins: readonly Origin[];
 }

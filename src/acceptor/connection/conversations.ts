@@ -1,11 +1,10 @@
 // The conversation of one connection: a command that takes several messages, from its beginning to
 // its reply. A redirected command becomes one, too.
 
-import { asciiBytes } from "../../base/bytes.ts";
 import { RequestOp } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
-import { Reply } from "../../protocol/reply.ts";
+import { Reply, textReply } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { Conversation, Signal } from "../fanout/conversation.ts";
 import type { ConversationHost } from "../fanout/conversation-host.ts";
@@ -154,7 +153,7 @@ export class Conversations implements ConversationHost {
   }
 
   finishWithText(text: string): void {
-    this.finishConversation(asciiBytes(`OK ${text.length}\r\n${text}\r\n`));
+    this.finishConversation(textReply(text));
   }
 
   nowMs(): number {

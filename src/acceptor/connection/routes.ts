@@ -4,11 +4,12 @@
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
+import { originsText } from "../../message/origins.ts";
 import { BatchView, OpenBatchView, RequestFlag } from "../../message/request.ts";
 import { ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, Route } from "../../protocol/commands.ts";
-import { Reply, touchedAllReply, unknownOptionReply, usingReply } from "../../protocol/reply.ts";
+import { Reply, textReply, touchedAllReply, unknownOptionReply, usingReply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
@@ -50,6 +51,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Schedule]: bySchedule,
   [Route.Schedules]: listSchedules,
   [Route.Batch]: ofBatch,
+  [Route.Origins]: origins,
   [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
@@ -232,6 +234,11 @@ function nameClient({ acceptor, client, pipeline }: CommandParts, { op, name }: 
   client.name = name.text;
   acceptor.slots.nameWorker(pipeline.slot, client.name);
   return pipeline.answer(op, Reply.named);
+}
+
+function origins({ acceptor, pipeline }: CommandParts, { op }: Request): boolean {
+  if (!pipeline.isIdle) return false;
+  return pipeline.answer(op, textReply(originsText(acceptor.origins)));
 }
 
 function report({ acceptor, client, pipeline, conversations }: CommandParts, { op }: Request): boolean {

@@ -16,6 +16,7 @@ import { encodePutHead, putRecordBytes } from "../../message/record.ts";
 import { emptyLog, type LogState } from "../books/log-state.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
+import { forgetStarts } from "../disk/starts-file.ts";
 import { FRAME_BYTES } from "../format/segment-format.ts";
 import { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
@@ -52,7 +53,10 @@ export async function takeOverBeanstalkd(options: OpenOptions): Promise<void> {
   let folder = folderFor(disk, print);
   const state = await stateOfOurs(options, print);
   if (typeof state === "string") folder = state;
-  else copyJobs(options, state, folder, print);
+  else {
+    forgetStarts(disk);
+    copyJobs(options, state, folder, print);
+  }
   moveFiles(options, files, folder);
 }
 

@@ -6,6 +6,7 @@ import { BackupFault, type BackupPart, BackupReader } from "../../base/backup-ar
 import { segmentName, segmentNumber } from "../../base/segment-name.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
+import { forgetStarts } from "../disk/starts-file.ts";
 
 /** Suffix of the name of an incomplete segment. */
 const PART = ".part";
@@ -20,6 +21,7 @@ export async function restoreBackup(
   pieces: AsyncIterable<Uint8Array>,
   progress: (doneBytes: number, totalBytes: number) => void,
 ): Promise<void> {
+  forgetStarts(disk);
   const files = new RestoredFiles(disk);
   const reader = new BackupReader(crc32);
   let total = 0;

@@ -2,6 +2,7 @@
 
 import { segmentName } from "../../base/segment-name.ts";
 import { emptyLog } from "../books/log-state.ts";
+import { forgetStarts } from "../disk/starts-file.ts";
 import { Storage } from "../live/storage.ts";
 import { appendBatch, appendSetting } from "../live/whole-job.ts";
 import type { OpenOptions } from "../recovery/open-options.ts";
@@ -15,6 +16,7 @@ import { readDump, restoreJob } from "./dump.ts";
  */
 export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>): Promise<number> {
   const { disk } = open;
+  forgetStarts(disk);
   const first = 2;
   const storage = new Storage({ ...open, log: emptyLog(first, 0, 0, 1) });
   const check = (): void => {

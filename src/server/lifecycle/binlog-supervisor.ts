@@ -14,9 +14,11 @@ const PROGRESS_EVERY_MS = 1000;
 const MEGABYTE = 1e6;
 const STDERR = 2;
 
+type Recovered = Extract<BinlogNews, { news: "recovered" }>;
+
 export class BinlogSupervisor {
-  /** Resolves when every job of the log is in its shard. */
-  readonly recovered: Promise<void>;
+  /** Resolves when every job of the log is in its shard, with the origins of their ids. */
+  readonly recovered: Promise<Recovered["origins"]>;
   /** Resolves when everything is durable and the log is closed. */
   readonly closed: Promise<void>;
   /** True once the thread has sent its last message, so its end is expected. */
@@ -25,7 +27,7 @@ export class BinlogSupervisor {
   readonly #lines: LineSink;
   readonly #directory: string;
   readonly #endProcess: (exitCode: number) => void;
-  #onRecovered: () => void = () => {};
+  #onRecovered: (origins: Recovered["origins"]) => void = () => {};
   #onClosed: () => void = () => {};
   #bar: SingleBar | undefined;
   /** Undefined if stderr is not a terminal, to avoid loading the code. */
@@ -67,7 +69,7 @@ export class BinlogSupervisor {
     if (news.news === "progress") this.#progress(news.doneBytes, news.totalBytes);
     else if (news.news === "notice")
       this.#log[news.notice.level](`${news.notice.code}: ${news.notice.message}`);
-    else if (news.news === "recovered") this.#recovered(news.jobs, news.ms);
+    else if (news.news === "recovered") this.#recovered(news);
     else if (news.news === "closed") {
       this.ended = true;
       this.#log.info(`the log is closed: ${news.timings}`);
@@ -80,11 +82,11 @@ export class BinlogSupervisor {
     }
   }
 
-  #recovered(jobs: number, ms: number): void {
+  #recovered({ jobs, ms, origins }: Recovered): void {
     this.#bar?.stop();
     if (jobs > 0)
       this.#log.info(`${jobs} jobs are back from ${this.#directory} after ${(ms / 1000).toFixed(2)} s`);
-    this.#onRecovered();
+    this.#onRecovered(origins);
   }
 
   /** Shows a bar on a terminal, else a line per second. */

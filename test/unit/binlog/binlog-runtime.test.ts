@@ -53,7 +53,14 @@ function scene(t: TestContext, directory: string) {
     t.after(() => shard.close());
     return log;
   });
-  const data = { topology, directory, segmentBytes: 1 << 20, syncEvery: 0, salvage: false } as const;
+  const data = {
+    topology,
+    directory,
+    segmentBytes: 1 << 20,
+    syncEvery: 0,
+    salvage: false,
+    instanceId: "0123456789abcdef",
+  } as const;
   const runtime = new BinlogRuntime({ ...data, recovery, group: undefined }, (each) => news.push(each));
   const control = new ControlWords(topology.control);
   const named = (name: BinlogNews["news"]): BinlogNews[] => news.filter((each) => each.news === name);

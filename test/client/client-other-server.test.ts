@@ -1,0 +1,160 @@
+// Tests of jobs whose connection broke: a client settles them only on a server that continues the
+// log of the one that gave them.
+
+import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
+import { type AddressInfo, connect as connectSocket, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { connect, type Job, OtherServer, type Queue, text, work } from "../../src/client/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
+
+type TextQueue = Queue<string, string>;
+
+interface Place {
+  readonly queue: TextQueue;
+  readonly first: ServerProcess;
+  /** Starts the next server behind the address; `directory` is its log. */
+  start(directory?: string, kind?: ServerKind): Promise<ServerProcess>;
+}
+
+/** One address with a server after the other behind it, and a client that stays connected. */
+async function placeFor(t: TestContext, directory?: string, kind: ServerKind = "ours"): Promise<Place> {
+  let port = 0;
+  const sockets = new Set<Socket>();
+  const address = createServer((client) => {
+    const server = connectSocket(port, "127.0.0.1");
+    for (const socket of [client, server]) sockets.add(socket.on("error", () => {}));
+    client.pipe(server).pipe(client);
+    client.on("close", () => server.destroy());
+    server.on("close", () => client.destroy());
+  });
+  await new Promise<void>((resolve) => address.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    address.close();
+  });
+  const start = async (where?: string, of: ServerKind = "ours"): Promise<ServerProcess> => {
+    const server = await startServer({ kind: of, flags: where === undefined ? [] : ["-b", where] });
+    t.after(() => server.stop());
+    port = server.port;
+    return server;
+  };
+  const first = await start(directory, kind);
+  const { port: listening } = address.address() as AddressInfo;
+  const queue = await connect(`127.0.0.1:${listening}`, {
+    codec: text(),
+    retryMs: [10, 100],
+    offlineMs: 60_000,
+  });
+  t.after(() => queue.close());
+  return { queue, first, start };
+}
+
+/** Ends the server without a word, as a crash does. */
+async function kill(server: ServerProcess): Promise<void> {
+  server.child.kill("SIGKILL");
+  await server.exited;
+}
+
+/** Reserves a job and loses it with its connection. */
+async function lostJob({ queue, first }: Place): Promise<Job<string>> {
+  await queue.put("work", "old job");
+  queue.watch("work");
+  const job = await queue.reserve();
+  await kill(first);
+  await eventually("the job is lost", () => job.signal.aborted);
+  return job;
+}
+
+/** Checks that no method of a lost job reaches the job that has its id now. */
+async function touchesNothing(queue: TextQueue, job: Job<string>): Promise<void> {
+  const { id } = await queue.put("payments", "never processed");
+  assert.equal(id, job.id, "the server gives the id again");
+  await assert.rejects(job.delete(), OtherServer);
+  await assert.rejects(job.kick(), OtherServer);
+  await assert.rejects(job.peek(), OtherServer);
+  await assert.rejects(job.stats(), OtherServer);
+  await assert.rejects(queue.deleteMany([job]), OtherServer);
+  assert.equal(await queue.job(id).peek(), "never processed");
+}
+
+describe("a job that was lost with its connection", { concurrency: true }, () => {
+  it("is not settled on a server that was restarted without a log", async (t) => {
+    const place = await placeFor(t);
+    const job = await lostJob(place);
+    await place.start();
+    await touchesNothing(place.queue, job);
+  });
+
+  it("is deleted on the server that continues the log", async (t) => {
+    const directory = temporaryFolder(t);
+    const place = await placeFor(t, directory);
+    const job = await lostJob(place);
+    await place.start(directory);
+    assert.equal((await job.stats()).tube, "work");
+    await job.delete();
+    await assert.rejects(place.queue.job(job.id).stats(), /NOT_FOUND/);
+  });
+
+  it("is deleted after any number of restarts, and a stop in order", async (t) => {
+    const directory = temporaryFolder(t);
+    const place = await placeFor(t, directory);
+    const job = await lostJob(place);
+    await (await place.start(directory)).stop();
+    await place.start(directory);
+    await job.delete();
+  });
+
+  it("is not settled on a copy of the directory that is older than the job", async (t) => {
+    const [directory, copy] = [temporaryFolder(t), join(temporaryFolder(t), "copy")];
+    const place = await placeFor(t, directory);
+    await place.queue.put("other", "before the copy");
+    cpSync(directory, copy, { recursive: true });
+    // More ids than a server lends ahead.
+    const bodies = Array.from({ length: 70_000 }, () => "x");
+    await place.queue.putMany("other", bodies);
+    const job = await lostJob(place);
+    await place.start(copy);
+    await assert.rejects(job.delete(), OtherServer);
+  });
+
+  it("is not settled on another server behind the address", async (t) => {
+    const place = await placeFor(t, temporaryFolder(t));
+    const job = await lostJob(place);
+    await place.start(temporaryFolder(t));
+    await touchesNothing(place.queue, job);
+  });
+
+  it("is not settled on a beanstalkd that was restarted", async (t) => {
+    if (!canRun(t, NEEDS.beanstalkd)) return;
+    const place = await placeFor(t, undefined, "beanstalkd-1.12");
+    const job = await lostJob(place);
+    await place.start(undefined, "beanstalkd-1.12");
+    await touchesNothing(place.queue, job);
+  });
+
+  it("makes the worker warn, and leaves the stranger's job alone", async (t) => {
+    const { queue, start, first } = await placeFor(t);
+    const { id } = await queue.put("work", "old job");
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    const warnings: unknown[] = [];
+    const begun: number[] = [];
+    const handler = async (job: Job<string>): Promise<void> => {
+      begun.push(job.id);
+      await gate;
+    };
+    const worker = work(queue, ["work"], handler, { onWarning: (error) => warnings.push(error) });
+    t.after(() => worker.stop({ graceMs: 0 }));
+    await eventually("the handler runs", () => begun.length === 1);
+    await kill(first);
+    await start();
+    assert.equal((await queue.put("payments", "never processed")).id, id);
+    open();
+    await eventually("the worker warns", () => warnings.some((each) => each instanceof OtherServer));
+    assert.equal(await queue.job(id).peek(), "never processed");
+  });
+});
