@@ -22,15 +22,27 @@ export interface Job {
 
 export interface Ended {
   readonly exitCode: number;
+  /** The signal that ended the command, if one did. */
+  readonly signal: string | null;
   /** "exit status 3: no such user", or "killed by SIGKILL". */
   readonly reason: string;
 }
 
-/** Runs a command with the body on stdin; its output goes where ours goes. */
-export function runJob([program = "", ...args]: readonly string[], { id, tube, body }: Job): Promise<Ended> {
+export interface RunningJob {
+  /** Rejects with CommandFailed if the command can't be run. */
+  readonly ended: Promise<Ended>;
+  /** Kills the command with its children, unless they have left its process group. */
+  kill(): void;
+}
+
+/**
+ * Runs a command with the body on stdin; its output goes where ours goes. It has a process group of
+ * its own, so that Ctrl-C on a terminal reaches only this program, which lets it end.
+ */
+export function runJob([program = "", ...args]: readonly string[], { id, tube, body }: Job): RunningJob {
   const { promise, resolve, reject } = Promise.withResolvers<Ended>();
   const env = { ...process.env, JOB_ID: `${id}`, JOB_TUBE: tube };
-  const child = spawn(program, args, { env, stdio: ["pipe", "inherit", "pipe"] });
+  const child = spawn(program, args, { env, stdio: ["pipe", "inherit", "pipe"], detached: true });
   let end = Buffer.alloc(0);
   child.stderr.on("data", (bytes: Buffer) => {
     end = Buffer.concat([end, bytes]).subarray(-KEPT_BYTES);
@@ -45,7 +57,7 @@ export function runJob([program = "", ...args]: readonly string[], { id, tube, b
       clearTimeout(timer);
       const line = lastLine(end);
       const what = code === null ? `killed by ${signal}` : `exit status ${code}`;
-      resolve({ exitCode: code ?? SIGNALLED, reason: line === "" ? what : `${what}: ${line}` });
+      resolve({ exitCode: code ?? SIGNALLED, signal, reason: line === "" ? what : `${what}: ${line}` });
     };
     child.once("close", finish);
     timer = setTimeout(() => {
@@ -57,7 +69,16 @@ export function runJob([program = "", ...args]: readonly string[], { id, tube, b
   // A command need not read its stdin.
   child.stdin.on("error", () => {});
   child.stdin.end(body);
-  return promise;
+  return { ended: promise, kill: () => killGroup(child.pid) };
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has just ended.
+  }
 }
 
 /** Returns the last line that isn't blank, as text without colours. */

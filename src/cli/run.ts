@@ -83,12 +83,7 @@ export async function withWire(
   action: (session: WireSession) => Promise<void>,
   needed?: string,
 ): Promise<void> {
-  await withTarget(options, async (target) => {
-    if (target.kind === "http")
-      throw new CommandFailed(
-        "this command uses beanstalkd's protocol: give --url beanstalk://host:port",
-        ExitCode.BadArguments,
-      );
+  await withWireTarget(options, async (target) => {
     const session = await WireSession.open(target);
     try {
       if (needed !== undefined) await session.needs(needed);
@@ -96,6 +91,21 @@ export async function withWire(
     } finally {
       await session.end();
     }
+  });
+}
+
+/** Runs `action` with the target of a command that opens its connections itself. */
+export async function withWireTarget(
+  options: TargetOptions,
+  action: (target: Target) => Promise<void>,
+): Promise<void> {
+  await withTarget(options, async (target) => {
+    if (target.kind === "http")
+      throw new CommandFailed(
+        "this command uses beanstalkd's protocol: give --url beanstalk://host:port",
+        ExitCode.BadArguments,
+      );
+    await action(target);
   });
 }
 

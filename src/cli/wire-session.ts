@@ -3,10 +3,11 @@
 
 import { dialer } from "../client/dial.ts";
 import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
-import { NotSupported, ProtocolError } from "../client/errors.ts";
+import { ConnectionLost, NotSupported, ProtocolError } from "../client/errors.ts";
 import { TIMER_MS_MAX } from "../client/link.ts";
+import { mustKnow } from "../client/origins.ts";
 import type { Reply } from "../client/reply-reader.ts";
-import { Wire } from "../client/wire.ts";
+import { type Origins, Wire } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./exit-code.ts";
 import type { Target } from "./target.ts";
 
@@ -16,6 +17,14 @@ export const BULK_MS = 600_000;
 
 /** Keys as the server writes them: "current-jobs-ready". */
 export type Report = Readonly<Record<string, string | number>>;
+
+export interface Reserved {
+  readonly id: number;
+  readonly body: Buffer;
+}
+
+/** A wait that ends this much early was ended by the server. */
+const EARLY_MS = 500;
 
 export class WireSession {
   readonly #wire: Wire;
@@ -65,7 +74,7 @@ export class WireSession {
   }
 
   /** Limits silence to the longest time that any pending command may take. */
-  async #within(limitMs: number, reply: Promise<Reply>): Promise<Reply> {
+  async #within<T>(limitMs: number, reply: Promise<T>): Promise<T> {
     this.#limits.push(limitMs);
     this.#watch();
     try {
@@ -80,6 +89,47 @@ export class WireSession {
     const longestMs = Math.max(0, ...this.#limits);
     // 0 disables the limit.
     this.#wire.limitSilence(longestMs > TIMER_MS_MAX ? 0 : longestMs);
+  }
+
+  /** Watches these tubes and no others. */
+  async watchOnly(tubes: readonly string[]): Promise<void> {
+    for (const tube of tubes) await this.ask(`watch ${tube}`, "WATCHING");
+    if (!tubes.includes("default")) await this.ask("ignore default", "WATCHING");
+  }
+
+  /**
+   * Waits for a job, forever by default; returns undefined if none arrives in time. Throws
+   * ConnectionLost if the server ends the wait early, as it does when it stops.
+   */
+  async reserve(waitSeconds: number | undefined): Promise<Reserved | undefined> {
+    const command = waitSeconds === undefined ? "reserve" : `reserve-with-timeout ${waitSeconds}`;
+    // The reply may take as long as the wait, which may have no limit.
+    const waitMs = waitSeconds === undefined ? Number.POSITIVE_INFINITY : waitSeconds * 1000;
+    const sentAtMs = performance.now();
+    const { words, jobs } = await this.ask(command, "RESERVED TIMED_OUT DEADLINE_SOON", undefined, waitMs);
+    const [job] = jobs;
+    if (words[0] === "TIMED_OUT" && performance.now() - sentAtMs < waitMs - EARLY_MS)
+      throw new ConnectionLost("the server is stopping", true);
+    return job === undefined ? undefined : { id: job.id, body: Buffer.from(job.bytes) };
+  }
+
+  /**
+   * Deletes a job that this session reserved, or an earlier one, `giver`. Throws OtherServer if the
+   * id may mean another job here. A job that another worker holds is left alone.
+   */
+  async delete(id: number, giver: WireSession = this): Promise<void> {
+    if (giver !== this) await this.#within(this.#limitMs, mustKnow(`job ${id}`, id, giver.#wire, this.#wire));
+    await this.ask(`delete ${id}`, "DELETED NOT_FOUND");
+  }
+
+  /** Returns the servers whose job ids are valid here; `has` must have been called before. */
+  origins(): Promise<Origins> {
+    return this.#wire.origins();
+  }
+
+  /** Drops the connection, with everything that it waits for. */
+  drop(): void {
+    this.#wire.drop();
   }
 
   /** Closes the connection after the pending commands. */
@@ -126,8 +176,9 @@ export class WireSession {
 
   /** Returns whether the server has the extension; beanstalkd has none. */
   async has(extension: string): Promise<boolean> {
-    const reply = await this.ask("extensions", "OK UNKNOWN_COMMAND");
-    return reply.words[0] === "OK" && extension in reportOf(reply.body);
+    const { body } = await this.ask("extensions", "OK UNKNOWN_COMMAND");
+    this.#wire.extensions = new Set(Object.keys(reportOf(body)));
+    return this.#wire.extensions.has(extension);
   }
 
   /** Throws if the server lacks the extension, as beanstalkd does; `what` names the feature. */
