@@ -2,7 +2,7 @@
 
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import type { BrowsePart, StateName } from "../../../message/control.ts";
+import type { BrowsePart, JobFacts, StateName } from "../../../message/control.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, maySeeTexts, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
 import { wantsMsgpack } from "../bodies/media.ts";
@@ -10,7 +10,7 @@ import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
 import { Fields, Job, JobState, TubeParams, tubeQuery } from "../schemas.ts";
 import { whereFields, whereOf } from "../where-schema.ts";
-import { jobView, type Sight } from "./job-routes.ts";
+import { jobView } from "./job-routes.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
@@ -46,9 +46,8 @@ const Page = Fields({
 type Query = Static<typeof AllQuery>;
 type PageView = Static<typeof Page>;
 
-/** Position within the jobs of one shard. */
+/** Position within the jobs of a tube, or of all of them. */
 interface Cursor {
-  readonly shard: number;
   readonly tube: string | undefined;
   readonly order: "scan" | "next";
   readonly afterId: number;
@@ -75,8 +74,8 @@ export const browseRoutes: Routes = (api, service) => {
           "bad-request",
           "order=next takes exactly one of ready, delayed and buried, and no cursor.",
         );
-      const [shard, afterId] = cursor === undefined ? [shardOf(service, tube), 0] : placeOf(cursor, service);
-      return await browse(service, { shard, tube, order, afterId }, request.query, request);
+      const [, afterId] = cursor === undefined ? [0, 0] : placeOf(cursor, service);
+      return await browse(service, { tube, order, afterId }, request.query, request);
     },
   );
 
@@ -85,7 +84,7 @@ export const browseRoutes: Routes = (api, service) => {
     {
       config: { may: "view" },
       schema: {
-        summary: "Jobs of all tubes, by shard and id",
+        summary: "Jobs of all tubes, by id",
         querystring: AllQuery,
         response: answers({ 200: Page }, 400, 503),
       },
@@ -94,12 +93,8 @@ export const browseRoutes: Routes = (api, service) => {
       requireServing(service);
       const { cursor } = request.query;
       const [shard, afterId] = cursor === undefined ? [0, 0] : placeOf(cursor, service);
-      return await browse(
-        service,
-        { shard, tube: undefined, order: "scan", afterId },
-        request.query,
-        request,
-      );
+      if (shard !== 0) throw new Problem("bad-cursor", "Start the list again, without a cursor.");
+      return await browse(service, { tube: undefined, order: "scan", afterId }, request.query, request);
     },
   );
 };
@@ -119,7 +114,11 @@ interface OpenPage {
   bodyBytes: number;
 }
 
-/** Returns a page. Over all tubes, it continues on the next shard when one has no more jobs. */
+/**
+ * Returns a page. Over all tubes, it merges what the shards have, up to the lowest id at which one
+ * of them stopped, as `list-jobs *` does. So a job that moves to another shard between two pages is
+ * on one of them.
+ */
 async function browse(
   service: Service,
   place: Cursor,
@@ -135,41 +134,61 @@ async function browse(
   const untilMs = service.nowMs() + PAGE_MS_MAX;
   const isFull = (): boolean =>
     page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= untilMs;
-  let { shard, afterId } = place;
+  const shards =
+    place.tube === undefined
+      ? Array.from({ length: service.topology.shards }, (_, shard) => shard)
+      : [shardOf(service, place.tube)];
+  let { afterId } = place;
   for (;;) {
     const left = {
       ...given,
       limit: limit - page.items.length,
-      bodyBytesMax: PAGE_BODY_BYTES_MAX - page.bodyBytes,
+      bodyBytesMax: Math.max(1, Math.floor((PAGE_BODY_BYTES_MAX - page.bodyBytes) / shards.length)),
     };
-    const parts = await partsOf(service, { ...place, shard, afterId }, left, { request, untilMs });
-    for (const part of parts) addPart(page, part, service, sight);
-    const { doneId, hasEnded } = parts.at(-1)!;
-    afterId = doneId;
-    const { items, examined } = page;
-    if (hasEnded) {
-      if (place.tube !== undefined || shard + 1 === service.topology.shards)
-        return { items, cursor: null, examined };
-      shard++;
-      afterId = 0;
-      if (!isFull()) continue;
+    const parts = await Promise.all(
+      shards.map((shard) => partsOf(service, shard, { ...place, afterId }, left, { request, untilMs })),
+    );
+    const { jobs, doneId, examined } = merged(parts, left.limit, place.order);
+    page.examined += examined;
+    for (const facts of jobs) {
+      page.bodyBytes += facts.body?.length ?? 0;
+      page.items.push(jobView(facts, service, sight));
     }
-    return { items, cursor: encodeCursor([shard, afterId]), examined };
+    if (doneId === undefined) return { items: page.items, cursor: null, examined: page.examined };
+    afterId = doneId;
+    if (isFull() || place.tube !== undefined)
+      return { items: page.items, cursor: encodeCursor([0, afterId]), examined: page.examined };
   }
 }
 
-function addPart(page: OpenPage, part: BrowsePart, service: Service, sight: Sight): void {
-  page.examined += part.examined;
-  for (const facts of part.jobs) {
-    page.bodyBytes += facts.body?.length ?? 0;
-    page.items.push(jobView(facts, service, sight));
-  }
+interface Merged {
+  readonly jobs: readonly JobFacts[];
+  /** All jobs up to this id are on the page or don't match; undefined if there are no more. */
+  readonly doneId: number | undefined;
+  readonly examined: number;
+}
+
+/** Merges the jobs of several shards by id, each once: one that has just moved is on two of them. */
+function merged(lists: readonly (readonly BrowsePart[])[], limit: number, order: Cursor["order"]): Merged {
+  const ends = lists.map((parts) => parts.at(-1)!);
+  const examined = lists.flat().reduce((sum, part) => sum + part.examined, 0);
+  const endId = Math.min(
+    ...ends.map(({ hasEnded, doneId }) => (hasEnded ? Number.POSITIVE_INFINITY : doneId)),
+  );
+  const all = lists.flat().flatMap(({ jobs }) => jobs);
+  if (order === "scan" && lists.length > 1) all.sort((a, b) => a.id - b.id);
+  const jobs = all.filter(({ id }, at) => id <= endId && id !== all[at - 1]?.id);
+  const isCut = jobs.length > limit;
+  if (isCut) jobs.length = limit;
+  const doneId = isCut ? jobs.at(-1)!.id : endId;
+  return { jobs, doneId: doneId === Number.POSITIVE_INFINITY ? undefined : doneId, examined };
 }
 
 /** Asks one shard, and tells it to pause when the time is over. */
 async function partsOf(
   { control, nowMs }: Service,
-  { shard, tube, order, afterId }: Cursor,
+  shard: number,
+  { tube, order, afterId }: Cursor,
   given: Query & { limit: number; bodyBytesMax: number },
   { request, untilMs }: { request: FastifyRequest; untilMs: number },
 ): Promise<BrowsePart[]> {
