@@ -4,7 +4,9 @@
 //   ScheduleName       the name
 //   ScheduleCron       the cron expression, a zero byte, and the time zone
 //   ScheduleRule       0  u8   missed                ScheduleProgress  0  u8   1: paused
-//                      1  7 zero                                       1  7 zero
+//                      1  7 zero                                       1  zero
+//                                                                      2  u16  late jobs
+//                                                                      4  4 zero
 //                      8  f64  interval, ms                            8  f64  version
 //                      16 f64  time to live, ms                        16 f64  anchor
 //                      24 f64  milliseconds of the delay               24 f64  last tick, or 0
@@ -13,6 +15,8 @@
 //                                                                      48 f64  missed ticks
 //                                                                      56 f64  duplicates
 //                                                                      64 f64  refusals
+//
+//   ScheduleHeld       f64  the next tick before the wall clock went back; absent if it has not
 //
 // The rest of the delay, pri and ttr are in their fields. All times are of the wall clock.
 
@@ -34,7 +38,11 @@ export interface ProgressRecord {
   paused: boolean;
   version: number;
   anchorMs: number;
+  /** The next tick before the wall clock went back; Infinity if there was none, 0 if it has not. */
+  heldMs: number;
   lastMs: number;
+  /** Of the ticks that are due at once, those that have put their jobs. */
+  lateJobs: number;
   fired: number;
   runs: number;
   missedTicks: number;
@@ -46,11 +54,14 @@ export interface ProgressRecord {
 export const TICK_MS_MAX = 8.64e15;
 const RULE_BYTES = 32;
 const PROGRESS_BYTES = 72;
+/** A ScheduleHeld with its tag and length. */
+const HELD_BYTES = 10;
+const LATE_JOBS_AT = 2;
 const scratch = new DataView(new ArrayBuffer(Math.max(RULE_BYTES, PROGRESS_BYTES)));
 const scratchBytes = new Uint8Array(scratch.buffer);
 
 /** Bytes of the attributes that describe the schedule itself, apart from those of its jobs. */
-export const SCHEDULE_HEAD_BYTES_MAX: number = 4 * 2 + RULE_BYTES + PROGRESS_BYTES + 1;
+export const SCHEDULE_HEAD_BYTES_MAX: number = 4 * 2 + RULE_BYTES + PROGRESS_BYTES + 1 + HELD_BYTES;
 
 /** Writes the immutable attributes of a schedule. */
 export function writeSchedule(writer: AttributeWriter, schedule: ScheduleRecord): void {
@@ -68,6 +79,7 @@ export function writeSchedule(writer: AttributeWriter, schedule: ScheduleRecord)
 export function writeProgress(writer: AttributeWriter, progress: Readonly<ProgressRecord>): void {
   scratch.setFloat64(0, 0, true);
   scratch.setUint8(0, progress.paused ? 1 : 0);
+  scratch.setUint16(LATE_JOBS_AT, progress.lateJobs, true);
   scratch.setFloat64(8, progress.version, true);
   scratch.setFloat64(16, progress.anchorMs, true);
   scratch.setFloat64(24, progress.lastMs, true);
@@ -77,6 +89,7 @@ export function writeProgress(writer: AttributeWriter, progress: Readonly<Progre
   scratch.setFloat64(56, progress.duplicates, true);
   scratch.setFloat64(64, progress.refusals, true);
   writer.text(Attribute.ScheduleProgress, scratchBytes, 0, PROGRESS_BYTES);
+  if (progress.heldMs > 0) writer.float64(Attribute.ScheduleHeld, progress.heldMs);
 }
 
 function writeText(writer: AttributeWriter, tag: Attribute, text: string): void {
@@ -106,6 +119,7 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
   if (name === undefined || rule === undefined || cron === undefined || progress === undefined)
     return undefined;
   if (bytes[rule - 1] !== RULE_BYTES || bytes[progress - 1] !== PROGRESS_BYTES) return undefined;
+  const held = found.get(Attribute.ScheduleHeld);
   const [expression = "", zone = ""] = textAt(bytes, cron).split("\0");
   const schedule: WholeSchedule = {
     name: textAt(bytes, name),
@@ -118,7 +132,9 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
     paused: view.getUint8(progress) === 1,
     version: view.getFloat64(progress + 8, true),
     anchorMs: view.getFloat64(progress + 16, true),
+    heldMs: held === undefined ? 0 : view.getFloat64(held, true),
     lastMs: view.getFloat64(progress + 24, true),
+    lateJobs: view.getUint16(progress + LATE_JOBS_AT, true),
     fired: view.getFloat64(progress + 32, true),
     runs: view.getFloat64(progress + 40, true),
     missedTicks: view.getFloat64(progress + 48, true),
@@ -130,11 +146,12 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
 }
 
 function isPossible(schedule: WholeSchedule): boolean {
-  const { name, everyMs, ttlMs, delayMillis, anchorMs, lastMs } = schedule;
+  const { name, everyMs, ttlMs, delayMillis, anchorMs, heldMs, lastMs } = schedule;
   const { version, fired, runs, missedTicks, duplicates, refusals } = schedule;
   const counts = [ttlMs, delayMillis, version, fired, runs, missedTicks, duplicates, refusals];
   if (name === "" || !counts.every((count) => count >= 0 && count <= Number.MAX_SAFE_INTEGER)) return false;
   if (![anchorMs, lastMs].every((ms) => Math.abs(ms) <= TICK_MS_MAX)) return false;
+  if (!(heldMs >= 0 && (heldMs <= TICK_MS_MAX || heldMs === Number.POSITIVE_INFINITY))) return false;
   return everyMs === 0 || (everyMs >= INTERVAL_MS_MIN && everyMs <= INTERVAL_MS_MAX);
 }
 

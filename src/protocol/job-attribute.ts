@@ -65,6 +65,11 @@ export const Attribute = {
    * older servers lack it.
    */
   Disconnects: 27,
+  /**
+   * f64. The next tick that a schedule had before the wall clock went back. Records of older servers
+   * lack it.
+   */
+  ScheduleHeld: 30,
   /** The progress of a schedule (message/schedule-record.ts). */
   ScheduleProgress: 31,
 } as const;

@@ -12,6 +12,7 @@ import {
   decodeFields,
   emptyRecordFields,
   RECORD_FIXED_BYTES,
+  type RecordFields,
   RecordState,
   recordHeadBytes,
   tubeBytesOf,
@@ -122,8 +123,9 @@ export class Restore {
     job.delaySeconds = fields.delaySeconds;
     job.ttrSeconds = fields.ttrSeconds;
     job.bodyBytes = bodyBytes;
-    job.atMs = fields.createdAtMs - this.#wallOffsetMs;
-    const dueAtMs = fields.deadlineAtMs - this.#wallOffsetMs;
+    const wallOffsetMs = this.#offsetOfRecord();
+    job.atMs = fields.createdAtMs - wallOffsetMs;
+    const dueAtMs = Math.min(fields.deadlineAtMs - wallOffsetMs, this.#nowMs + delayMsMax(fields));
     job.state = this.#stateOf(fields.state, dueAtMs);
     job.deadlineAtMs = job.state === JobState.Delayed ? dueAtMs : this.#sinceMs(job.state, dueAtMs);
     job.reserves = fields.reserves;
@@ -134,9 +136,7 @@ export class Restore {
     job.file = this.#onJob(fields.id);
     const attributesAt = tubeAt + tubeBytes;
     const attributes =
-      attributesAt === bodyAt
-        ? undefined
-        : this.#attributes.read(bytes, attributesAt, bodyAt, this.#wallOffsetMs);
+      attributesAt === bodyAt ? undefined : this.#attributes.read(bytes, attributesAt, bodyAt, wallOffsetMs);
     engine.restore(job, body, attributes);
   }
 
@@ -146,7 +146,7 @@ export class Restore {
     const attributesAt = tubeAt + tubeBytesOf(view, offset);
     const end = offset + recordHeadBytes(view, offset);
     assert(attributesAt <= end && end <= bytes.length, "the attributes of a key end inside their record");
-    const attributes = this.#attributes.read(bytes, attributesAt, end, this.#wallOffsetMs);
+    const attributes = this.#attributes.read(bytes, attributesAt, end, this.#offsetOfRecord());
     const tube = bytes.slice(tubeAt, attributesAt);
     this.#engine.policies.keys.restoreRemembered(tube, this.#fields.id, attributes);
   }
@@ -183,6 +183,15 @@ export class Restore {
     schedules.restore(schedule);
   }
 
+  /**
+   * Returns by how much the wall clock is ahead of the monotonic clock, for the times of the decoded
+   * record. A record from the future shows that the clock is behind, or was ahead then: no time has
+   * passed for its job, so that no more of its times remains than was recorded.
+   */
+  #offsetOfRecord(): number {
+    return Math.max(this.#wallOffsetMs, this.#fields.createdAtMs - this.#nowMs);
+  }
+
   /** Returns the state of a job now: a delay that ended while the server was down is over. */
   #stateOf(state: RecordState, deadlineAtMs: number): JobState {
     if (state === RecordState.buried) return JobState.Buried;
@@ -209,6 +218,15 @@ export class Restore {
     if (!same) this.#lastTube = latin1(bytes, start, end);
     return this.#lastTube;
   }
+}
+
+/**
+ * Returns the longest that the delay of a record can last. It has whole seconds, and a fraction if
+ * the deadline has one.
+ */
+function delayMsMax({ delaySeconds, createdAtMs, deadlineAtMs }: RecordFields): number {
+  const sinceCreatedMs = Math.max(0, deadlineAtMs - createdAtMs);
+  return Math.min(sinceCreatedMs, delaySeconds * 1000 + 999);
 }
 
 /** Returns whether the deadline of a schedule is a tick; it is 0 if there is none. */

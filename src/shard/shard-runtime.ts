@@ -143,7 +143,7 @@ export class ShardRuntime {
     recovery.on("message", (message) => {
       if (message !== "end" && "settings" in message) {
         this.#core.tubeSetter.restore([...message.settings, ...this.#options.tubes], monotonicMs());
-        this.#core.homes.restore(message.batches, wallOffsetMs());
+        this.#core.homes.restore(message.batches, wallOffsetMs(), monotonicMs());
         return;
       }
       if (message !== "end") {

@@ -22,6 +22,8 @@ export class ScheduleTable {
   readonly paused = new Set<Schedule>();
   /** Schedules whose tick was last refused, until it gets its job or is passed over. */
   readonly refused = new Set<Schedule>();
+  /** Schedules whose next tick was set back with the wall clock. */
+  readonly held = new Set<Schedule>();
   /** Schedules that have missed ticks, until they put a job or are paused. */
   readonly missing = new Set<Schedule>();
 
@@ -48,6 +50,7 @@ export class ScheduleTable {
     this.size = this.#byName.size;
     this.textBytes += textBytesOf(schedule);
     if (schedule.paused) this.paused.add(schedule);
+    if (schedule.heldMs > 0) this.held.add(schedule);
     if (schedule.missedInARow > 0) this.missing.add(schedule);
   }
 
@@ -61,6 +64,7 @@ export class ScheduleTable {
     this.textBytes -= textBytesOf(schedule);
     this.paused.delete(schedule);
     this.refused.delete(schedule);
+    this.held.delete(schedule);
     this.missing.delete(schedule);
     assert(this.textBytes >= 0, "the sums of schedules add up");
     this.#bodies.free(schedule.body);
@@ -86,6 +90,13 @@ export class ScheduleTable {
     assert(this.paused.size <= this.size, "only existing schedules are paused");
     this.refused.delete(schedule);
     this.noteMissed(schedule, 0);
+  }
+
+  /** Notes the next tick that a schedule had before the wall clock went back, or 0. */
+  setHeld(schedule: Schedule, heldMs: number): void {
+    schedule.heldMs = heldMs;
+    if (heldMs > 0) this.held.add(schedule);
+    else this.held.delete(schedule);
   }
 
   /** Notes how many ticks a schedule has missed in a row. */

@@ -39,11 +39,18 @@ export interface ScheduleProgress {
   version: number;
   /** With an interval, tick n is n intervals later. */
   anchorMs: number;
-  /** The next tick; Infinity if there is none. It is never moved back. */
+  /** The next tick; Infinity if there is none. */
   nextMs: number;
+  /**
+   * The next tick that the schedule had before the wall clock went back, and that it gets again if
+   * the clock goes ahead again; 0 if the clock has not gone back.
+   */
+  heldMs: number;
   paused: boolean;
   /** The last tick that put a job, or 0. */
   lastMs: number;
+  /** Jobs put since the last tick that was not late, while further ticks were due. */
+  lateJobs: number;
   fired: number;
   /** Jobs put by run-schedule. */
   runs: number;
@@ -69,8 +76,10 @@ export class Schedule implements ScheduleProgress {
   version = 0;
   anchorMs = 0;
   nextMs: number = Number.POSITIVE_INFINITY;
+  heldMs = 0;
   paused = false;
   lastMs = 0;
+  lateJobs = 0;
   fired = 0;
   runs = 0;
   missedTicks = 0;
@@ -79,8 +88,7 @@ export class Schedule implements ScheduleProgress {
   lastRefusal: Refusal = Refusal.None;
   /** Of `missedTicks`, those since the last job or pause, and since the start of the server. */
   missedInARow = 0;
-  /** Ticks that have put jobs, or were passed over, since the last one that was not late. */
-  lateJobs = 0;
+  /** Ticks that were passed over since the last one that was not. */
   passedTicks = 0;
   /**
    * The shards that are about to set a schedule of this name, and the numbers of their claims.
@@ -101,8 +109,10 @@ export class Schedule implements ScheduleProgress {
     this.version = progress.version;
     this.anchorMs = progress.anchorMs;
     this.nextMs = progress.nextMs;
+    this.heldMs = progress.heldMs;
     this.paused = progress.paused;
     this.lastMs = progress.lastMs;
+    this.lateJobs = progress.lateJobs;
     this.fired = progress.fired;
     this.runs = progress.runs;
     this.missedTicks = progress.missedTicks;

@@ -63,7 +63,7 @@ export const NO_SINK: ScheduleSink = { scheduled: () => true, ticked() {}, unsch
 export const LATE_MS_MAX = 60_000;
 /** With `missed=all`, this many late ticks in a row put jobs; of the rest only the latest does. */
 export const LATE_JOBS_MAX = 1000;
-/** This many ticks in a row are passed over and counted; the rest is passed over uncounted. */
+/** This many ticks in a row are passed over and counted; the rest is skipped uncounted. */
 export const PASSED_TICKS_MAX = 10_000;
 /** Time until a refused job is tried again. */
 const RETRY_MS = 1000;
@@ -126,25 +126,43 @@ export class Schedules {
     if (this.#passesOver(schedule, afterMs, wallMs)) this.#pass(schedule, afterMs, wallMs);
     else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
       this.#miss(schedule, 1);
-      this.#goOn(schedule, afterMs, wallMs);
+      this.#settle(schedule, afterMs, wallMs);
     } else this.#fire(schedule, afterMs, nowMs, wallMs);
   }
 
   /** Returns whether the next tick puts no job, because a later one is due, too. */
-  #passesOver({ facts, lateJobs, passedTicks }: Schedule, afterMs: number, wallMs: number): boolean {
-    if (afterMs > wallMs || passedTicks >= PASSED_TICKS_MAX) return false;
-    return facts.missed !== Missed.All || lateJobs >= LATE_JOBS_MAX - 1;
+  #passesOver({ facts, lateJobs }: Schedule, afterMs: number, wallMs: number): boolean {
+    return afterMs <= wallMs && (facts.missed !== Missed.All || lateJobs >= LATE_JOBS_MAX - 1);
   }
 
-  /** Passes over a tick, and over all but the last with regular intervals. Logs nothing yet. */
+  /**
+   * Passes over a tick, and over all but the last with regular intervals or after too many. Logs
+   * nothing yet.
+   */
   #pass(schedule: Schedule, afterMs: number, wallMs: number): void {
     const { everyMs } = schedule.facts.timing;
     const ticks = everyMs === 0 ? 1 : Math.floor((wallMs - schedule.nextMs) / everyMs);
     assert(ticks >= 1, "a tick is passed over if another one is due after it");
     this.#miss(schedule, ticks);
     schedule.passedTicks++;
-    schedule.nextMs = everyMs === 0 ? afterMs : schedule.nextMs + ticks * everyMs;
+    if (everyMs > 0) schedule.nextMs += ticks * everyMs;
+    else
+      schedule.nextMs =
+        schedule.passedTicks < PASSED_TICKS_MAX ? afterMs : this.#latest(schedule, afterMs, wallMs);
     this.table.setTimerAfterTick(schedule, wallMs);
+  }
+
+  /** Returns the latest tick that is due, given one that is. */
+  #latest(schedule: Schedule, dueMs: number, wallMs: number): number {
+    assert(dueMs <= wallMs, "the latest of the due ticks is at least the given one");
+    // Every search from before `low` finds a due tick, and none from `high` on.
+    let [low, high] = [dueMs - 1, wallMs];
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (this.tickAfter(schedule, middle) <= wallMs) low = middle;
+      else high = middle;
+    }
+    return this.tickAfter(schedule, low);
   }
 
   #miss(schedule: Schedule, ticks: number): void {
@@ -161,6 +179,8 @@ export class Schedules {
       this.counts.refusals++;
       this.table.refused.add(schedule);
       schedule.lastRefusal = outcome.refusal;
+      // A count that clients have seen survives a restart, unless the log has no room for it.
+      if (outcome.refusal !== Refusal.LogFull) this.sink.ticked(schedule);
       const retryAtMs = wallMs + RETRY_MS;
       this.table.setTimer(schedule, afterMs > wallMs ? Math.min(retryAtMs, afterMs) : retryAtMs);
       return;
@@ -175,19 +195,15 @@ export class Schedules {
     }
     this.table.noteMissed(schedule, 0);
     schedule.lateJobs = afterMs <= wallMs ? schedule.lateJobs + 1 : 0;
-    this.#goOn(schedule, afterMs, wallMs);
-  }
-
-  /** Ends a tick. After too many that were passed over, continues with the first future tick. */
-  #goOn(schedule: Schedule, afterMs: number, wallMs: number): void {
-    const isFarBehind = schedule.passedTicks >= PASSED_TICKS_MAX && afterMs <= wallMs;
-    this.#settle(schedule, isFarBehind ? this.tickAfter(schedule, wallMs) : afterMs, wallMs);
+    this.#settle(schedule, afterMs, wallMs);
   }
 
   /** Ends a tick: logs its schedule with the next one. */
   #settle(schedule: Schedule, nextMs: number, wallMs: number): void {
     assert(nextMs > schedule.nextMs, "ticks follow each other");
     schedule.nextMs = nextMs;
+    // The clock has come to where it was before it went back.
+    if (schedule.heldMs > 0 && nextMs >= schedule.heldMs) this.table.setHeld(schedule, 0);
     schedule.passedTicks = 0;
     this.table.refused.delete(schedule);
     this.sink.ticked(schedule);
@@ -216,9 +232,40 @@ export class Schedules {
       if (firstMs === Number.POSITIVE_INFINITY || schedule.lastMs === firstMs) return;
     } else if (nextMs - firstMs <= BACK_MS_MAX) return;
     else if (nextMs <= this.firstTick(facts.timing, anchorMs, firstMs)) return;
+    this.table.setHeld(schedule, Math.max(schedule.heldMs, nextMs));
+    this.#moveTick(schedule, firstMs, anchorMs);
+  }
+
+  /**
+   * Called when the wall clock went ahead, and at the start. A schedule whose next tick had gone
+   * back with the clock gets it again if the time for it has come: the clock was behind, and the
+   * ticks before were dealt with.
+   */
+  endHolds(wallMs: number): void {
+    for (const schedule of this.table.held) {
+      const { heldMs, isFrozen, facts } = schedule;
+      const { everyMs } = facts.timing;
+      // The shard that froze it ends the hold.
+      if (isFrozen || !this.#mayBeNext(schedule, heldMs, wallMs)) continue;
+      this.table.setHeld(schedule, 0);
+      // Each tick of an interval may be its anchor.
+      this.#moveTick(schedule, heldMs, everyMs > 0 ? heldMs - everyMs : schedule.anchorMs);
+    }
+  }
+
+  /** Returns whether a clock that was right may have set this tick: see `correct`. */
+  #mayBeNext({ facts, lastMs }: Schedule, tickMs: number, wallMs: number): boolean {
+    const { timing } = facts;
+    if (tickMs <= wallMs + 2 * timing.everyMs + BACK_MS_MAX) return true;
+    if (timing.everyMs > 0) return false;
+    const firstMs = this.next(timing, wallMs);
+    if (tickMs === Number.POSITIVE_INFINITY) return firstMs === tickMs || firstMs === lastMs;
+    return tickMs - firstMs <= BACK_MS_MAX || tickMs <= this.next(timing, firstMs);
+  }
+
+  #moveTick(schedule: Schedule, nextMs: number, anchorMs: number): void {
     schedule.anchorMs = anchorMs;
-    schedule.nextMs = firstMs;
-    schedule.lateJobs = 0;
+    schedule.nextMs = nextMs;
     schedule.passedTicks = 0;
     this.sink.ticked(schedule);
     this.table.setTimer(schedule);
@@ -336,6 +383,7 @@ export class Schedules {
   resume(schedule: Schedule, wallMs: number): void {
     if (!schedule.paused) return;
     this.table.setPaused(schedule, false);
+    schedule.lateJobs = 0;
     if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
     this.table.setTimer(schedule);
     this.sink.ticked(schedule);
@@ -372,6 +420,7 @@ export class Schedules {
       if (!this.#shard.hasKey(facts.tube, this.#attributesOf(name, facts, nextMs, 0))) continue;
       schedule.fired++;
       schedule.lastMs = nextMs;
+      schedule.lateJobs = Math.min(schedule.lateJobs + 1, LATE_JOBS_MAX);
       schedule.nextMs = this.tickAfter(schedule, nextMs);
       this.table.setTimer(schedule);
       this.unlogged.push(schedule);

@@ -120,14 +120,18 @@ export class BatchHomes {
 
   // --- turns -------------------------------------------------------------------------------------
 
-  /** Takes the batches of the log, before any job. `wallOffsetMs` is wall clock minus monotonic. */
-  restore(logged: readonly LoggedBatch[], wallOffsetMs: number): void {
+  /**
+   * Takes the batches of the log, before any job. `wallOffsetMs` is wall clock minus monotonic. A
+   * time in the future shows a clock that is behind, or was ahead then: it counts as now.
+   */
+  restore(logged: readonly LoggedBatch[], wallOffsetMs: number, nowMs: number): void {
     const { engine, shard, shards } = this.#options;
     // In the order of opening, on which the oldest batch in the totals depends.
     for (const { facts, tallies } of logged.toSorted((a, b) => a.facts.number - b.facts.number)) {
-      const openedAtMs = facts.openedAtMs - wallOffsetMs;
+      const openedAtMs = Math.min(facts.openedAtMs - wallOffsetMs, nowMs);
       // 0 would mean that it isn't complete.
-      const completeAtMs = facts.state === BatchState.Complete ? facts.completeAtMs - wallOffsetMs || -1 : 0;
+      const completeAtMs =
+        facts.state === BatchState.Complete ? Math.min(facts.completeAtMs - wallOffsetMs, nowMs) || -1 : 0;
       const batch = engine.batches.assume({ ...facts, openedAtMs, completeAtMs });
       assert(batch !== undefined, "a batch of the log exists");
       for (const { shard: of, done, failed } of tallies) {

@@ -94,7 +94,9 @@ class CronSearch {
   }
 
   #search(fromMs: number, lastYear: number): number {
-    let localMs = fromMs + this.#clock.offsetMs(fromMs);
+    // At the end of a gap, the skipped times come first: they have their ticks there.
+    const offsetMs = Math.min(this.#clock.offsetMs(fromMs), this.#clock.offsetMs(fromMs - SECOND_MS));
+    let localMs = fromMs + offsetMs;
     for (;;) {
       localMs = this.#fields.next(localMs, lastYear);
       if (localMs === Number.POSITIVE_INFINITY) return localMs;

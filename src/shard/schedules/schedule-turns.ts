@@ -25,6 +25,8 @@ export class ScheduleTurns {
   readonly #mayLog: () => boolean;
   /** The furthest that the wall clock was ahead of the monotonic clock. */
   #highestOffsetMs = Number.NEGATIVE_INFINITY;
+  /** By how much it was ahead when the shard last looked. */
+  #offsetMs = Number.NEGATIVE_INFINITY;
   /** Schedules whose next tick may have been set by a clock that was ahead; at startup, all. */
   #suspects: Iterator<Schedule> | undefined;
   #lookAtMs = Number.POSITIVE_INFINITY;
@@ -66,7 +68,7 @@ export class ScheduleTurns {
     const beganMs = this.#clock();
     const offsetMs = this.#wallOffsetMs();
     const wallMs = Math.floor(nowMs + offsetMs);
-    this.#lookForStepBack(offsetMs);
+    this.#lookForSteps(offsetMs, wallMs);
     for (let left = TURN_TICKS_MAX; left > 0 && this.#mayLog(); left--) {
       if (!this.#schedules.runOne(nowMs, wallMs) && !this.#checkOne(wallMs)) break;
       if (this.#clock() - beganMs > TURN_MS) break;
@@ -76,7 +78,9 @@ export class ScheduleTurns {
     this.#lookAtMs = table.nextAtMs <= wallMs ? 0 : Math.min(dueAtMs, nowMs + LOOK_MS);
   }
 
-  #lookForStepBack(offsetMs: number): void {
+  #lookForSteps(offsetMs: number, wallMs: number): void {
+    if (offsetMs > this.#offsetMs + BACK_MS_MAX) this.#schedules.endHolds(wallMs);
+    this.#offsetMs = offsetMs;
     if (offsetMs < this.#highestOffsetMs - BACK_MS_MAX) {
       this.#suspects = this.#schedules.table.values();
       this.#highestOffsetMs = offsetMs;

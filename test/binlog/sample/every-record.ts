@@ -98,6 +98,7 @@ const progressValues = (id: number, round: number): Values =>
     const first = 1000 * round + 10 * id;
     writeProgress(writer, {
       ...{ paused: true, version: first + 1, anchorMs: first + 2, lastMs: first + 3, fired: first + 4 },
+      ...{ heldMs: first + 9, lateJobs: 10 },
       ...{ runs: first + 5, missedTicks: first + 6, duplicates: first + 7, refusals: first + 8 },
     });
   });

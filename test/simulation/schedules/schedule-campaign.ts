@@ -9,7 +9,7 @@ import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { tickKey } from "../../../src/engine/schedules/schedule.ts";
-import { LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
+import { LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
@@ -24,16 +24,23 @@ import { CRONS, ticksBetween } from "./tick-oracle.ts";
 const NAMES = ["a", "b", "nightly"];
 const TUBES = ["t1", "t2", "t3", "t4", "t5"];
 const ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"];
-/** The evenings before the clocks of these zones change, and one that is like any other. */
-const BEGINS = [
-  "2026-03-28T20:00Z",
-  "2026-10-24T20:00Z",
-  "2026-11-01T00:00Z",
-  "2026-04-04T08:00Z",
-  "2026-06-10T20:00Z",
-];
+/** When the clocks of these zones change, and a time that is like any other. */
+const CHANGES = [
+  "2026-03-29T01:00Z",
+  "2026-10-25T01:00Z",
+  "2026-03-08T07:00Z",
+  "2026-11-01T06:00Z",
+  "2026-04-04T15:00Z",
+  "2026-10-03T15:30Z",
+  "2026-06-11T01:00Z",
+].map((text) => Date.parse(text));
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const DOWN_MS_MAX = 4 * HOUR_MS;
+/** A downtime with more ticks than a server counts one by one. */
+const LONG_DOWN_MS = 8 * DAY_MS;
+/** By how much the wall clock may be behind at a start, before it is set right. */
+const BEHIND_MS = [HOUR_MS, DAY_MS, 365 * DAY_MS, 53 * 365 * DAY_MS];
 /** So long that the records of a tick are often torn, and a schedule fits into one all the same. */
 const BODY_BYTES_MAX = 400;
 const PROCESSES = 6;
@@ -45,6 +52,8 @@ interface Known extends Definition {
   readonly anchorMs: number;
   /** All ticks up to here have been dealt with. */
   doneMs: number;
+  /** Jobs put in a catch-up that the process did not survive. */
+  late: number;
   paused: boolean;
 }
 
@@ -60,6 +69,8 @@ interface Put {
   readonly tube: string;
   readonly shard: number;
   readonly record: number;
+  /** Whether it was put at the start, for a tick that is followed by others that are due. */
+  readonly isLate: boolean;
 }
 
 export interface CampaignCounts {
@@ -99,7 +110,7 @@ class Campaign {
   constructor(seed: number, plant: Plant) {
     this.#random = new SeededRandom(seed);
     this.#plant = plant;
-    this.#wallMs = Date.parse(this.#random.pick(BEGINS)!);
+    this.#wallMs = this.#random.pick(CHANGES)! - 5 * HOUR_MS;
   }
 
   async process(): Promise<void> {
@@ -125,8 +136,8 @@ class Campaign {
     this.#plant(this.#server);
     this.#watch();
     this.#server.restore();
-    this.#begin();
     try {
+      this.#begin();
       for (let act = 0; act < ACTS; act++) this.#act();
     } catch (error) {
       if (!(error instanceof Cut)) throw error;
@@ -142,8 +153,8 @@ class Campaign {
       schedules.endRestore = () => {
         const before = [...schedules.table.values()].map(({ nextMs }) => nextMs);
         endRestore();
-        const after = [...schedules.table.values()].map(({ nextMs }) => nextMs);
-        this.counts.splits += after.filter((nextMs, at) => nextMs !== before[at]).length;
+        for (const [at, { name, nextMs }] of [...schedules.table.values()].entries())
+          if (nextMs !== before[at]) this.#splits.set(name, before[at]!);
       };
       const put = engine.putScheduled.bind(engine);
       engine.putScheduled = (tube, job, body, nowMs, attributes) => {
@@ -157,6 +168,7 @@ class Campaign {
           tube,
           shard,
           record: this.#server.records[shard]!.lastNumber,
+          isLate: Date.parse(time) < (this.#lastDue.get(name) ?? 0),
         });
         return outcome;
       };
@@ -181,6 +193,11 @@ class Campaign {
         found.set(name, shard);
       }
     this.#settleOpen(found);
+    this.counts.splits += this.#splits.size;
+    // The server can't know whether such a tick was late.
+    for (const [name, tickMs] of this.#splits)
+      if (!this.#late.has(tickKey(name, tickMs))) this.#known.get(name)!.late++;
+    this.#splits.clear();
     assert.deepEqual(
       [...found.keys()].sort(),
       [...this.#known.keys()].sort(),
@@ -194,13 +211,59 @@ class Campaign {
     }
     this.#client = this.#server.connect(0);
     this.#worker = this.#server.connect(0);
-    this.#server.settle();
+    if (this.#random.chance(0.3)) this.#startWithClockBehind();
     const wallMs = this.#serverWallMs();
+    const expected = new Map<string, readonly number[]>();
     for (const [name, known] of this.#known) {
-      const expected = known.paused ? [] : startTicks(known, wallMs);
-      this.#expect(name, known, expected, wallMs);
+      const ticks = known.paused ? [] : startTicks(known, wallMs);
+      expected.set(name, ticks);
+      this.#lastDue.set(name, ticks.at(-1) ?? 0);
+    }
+    if ([...expected.values()].some((ticks) => ticks.length > 1) && this.#random.chance(0.5))
+      this.#endInCatchUp();
+    this.#server.settle();
+    this.#lastDue.clear();
+    for (const [name, known] of this.#known) {
+      this.#expect(name, known, expected.get(name)!, wallMs);
+      known.late = 0;
     }
     for (const tube of TUBES) this.#say(this.#worker, `watch ${tube}\r\n`);
+  }
+
+  /** Ticks whose jobs the log had at a start, but not the schedule after them, by name. */
+  readonly #splits = new Map<string, number>();
+  /** Keys of ticks that were put late. */
+  readonly #late = new Set<string>();
+  /** The last tick that is due at the start, by name. */
+  readonly #lastDue = new Map<string, number>();
+
+  /**
+   * The clock is behind when the process starts, and set right less than a second later. Meanwhile,
+   * no tick may come: it shows a time before the end of the last process, and no new minute.
+   */
+  #startWithClockBehind(): void {
+    const log = this.#server.log!;
+    const behindMs = this.#random.pick(BEHIND_MS)!;
+    const ms = 1 + this.#random.below(900);
+    const minute = (atMs: number): number => Math.floor(atMs / 60_000);
+    const wallMs = this.#serverWallMs();
+    const isFree = [...this.#known.values()].every(
+      ({ timing, doneMs }) => timing.everyMs === 0 && doneMs >= wallMs + ms - behindMs,
+    );
+    if (!isFree || minute(wallMs) !== minute(wallMs + ms)) return;
+    log.wallOffsetMs -= behindMs;
+    this.#server.settle();
+    this.#server.nowMs += ms;
+    this.#server.settle();
+    log.wallOffsetMs += behindMs;
+    // The server looks at its clock once a second.
+    this.#server.nowMs += 1000;
+  }
+
+  /** The process ends while it puts the jobs of ticks that were missed. */
+  #endInCatchUp(): never {
+    for (let steps = this.#random.below(400); steps > 0; steps--) this.#server.step();
+    throw new Cut();
   }
 
   /** Decides by what came back which jobs have survived the loss of power. */
@@ -220,10 +283,14 @@ class Campaign {
   }
 
   /** The model goes on from the last tick that survived: those behind it are due again. */
-  #survived({ name, tickMs }: Put, isThere: boolean): void {
+  #survived({ name, tickMs, isLate }: Put, isThere: boolean): void {
     const known = this.#known.get(name);
     if (isThere) {
       this.#kept.add(tickKey(name, tickMs));
+      if (known !== undefined && isLate) {
+        known.late++;
+        this.#late.add(tickKey(name, tickMs));
+      }
       if (known !== undefined) known.doneMs = Math.max(known.doneMs, tickMs);
     } else {
       this.counts.lost++;
@@ -257,6 +324,7 @@ class Campaign {
       ...open.after,
       anchorMs: goesOn ? known.anchorMs : anchorMs,
       doneMs,
+      late: goesOn ? known.late : 0,
       paused,
     });
   }
@@ -298,7 +366,15 @@ class Campaign {
     else if (kind === 3 && random.chance(0.4)) this.#command(`delete-schedule ${name}\r\n`, name, undefined);
     else if (kind === 4) this.#pause(name, known);
     else if (kind < 7) this.#work();
+    else if (kind === 7 && random.chance(0.5)) this.#passToChange();
     else this.#pass(random.pick([1000, 20_000, HOUR_MS / 4, HOUR_MS, 5 * HOUR_MS])! * random.next());
+  }
+
+  /** Passes the time until the last moments before the next change of the clocks. */
+  #passToChange(): void {
+    const wallMs = this.#serverWallMs();
+    const leftMs = Math.min(...CHANGES.map((ms) => ms - wallMs).filter((ms) => ms > 2000));
+    if (leftMs < 12 * HOUR_MS) this.#pass(leftMs - this.#random.below(1500));
   }
 
   #drawn: Definition | undefined;
@@ -343,6 +419,7 @@ class Campaign {
       ...after,
       anchorMs,
       doneMs: goesOn ? known.doneMs : wallMs,
+      late: 0,
       paused: known?.paused ?? false,
     });
   }
@@ -427,7 +504,8 @@ class Campaign {
     if (isKill) this.#disk.kill();
     else this.#disk.crash(this.#random, Survival.Sectors);
     this.#nowMs = 1000 + this.#random.below(1000);
-    this.#wallMs = this.#endWallMs + this.#random.pick([0, 100, this.#random.below(DOWN_MS_MAX)])!;
+    const downMs = this.#random.chance(0.2) ? LONG_DOWN_MS : this.#random.below(DOWN_MS_MAX);
+    this.#wallMs = this.#endWallMs + this.#random.pick([0, 100, downMs])!;
     this.counts.ends++;
   }
 }
@@ -437,9 +515,12 @@ class Cut extends Error {}
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** Returns the ticks that put a job at a start, of those that are due then. */
-function startTicks({ timing, anchorMs, doneMs, missed }: Known, wallMs: number): number[] {
+function startTicks({ timing, anchorMs, doneMs, missed, late }: Known, wallMs: number): number[] {
   const due = ticksBetween(timing, anchorMs, doneMs, wallMs);
-  if (missed === Missed.All) return due;
+  if (missed === Missed.All)
+    return due.length + late <= LATE_JOBS_MAX
+      ? due
+      : [...due.slice(0, LATE_JOBS_MAX - 1 - late), due.at(-1)!];
   const last = due.slice(-1);
   return missed === Missed.None ? last.filter((tickMs) => wallMs - tickMs <= LATE_MS_MAX) : last;
 }

@@ -30,6 +30,7 @@ const EXPRESSIONS: readonly Expression[] = [
   },
   { cron: "*/15 * * * *", isFixed: false, matches: ({ minute }) => minute % 15 === 0 },
   { cron: "10 * * * *", isFixed: false, matches: ({ minute }) => minute === 10 },
+  { cron: "* * * * *", isFixed: false, matches: () => true },
   {
     cron: "0 3 * * MON-FRI",
     isFixed: true,

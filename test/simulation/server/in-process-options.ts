@@ -84,7 +84,7 @@ export interface InProcessLog {
   /** Capacity of each shard's ring to the log. */
   readonly recordRingBytes: number;
   /** Wall clock minus monotonic clock, ms. */
-  readonly wallOffsetMs: number;
+  wallOffsetMs: number;
   /** It lives in the only thread that serves; else it has its own. */
   readonly isResident?: boolean;
 }

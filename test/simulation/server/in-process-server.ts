@@ -79,7 +79,7 @@ export class InProcessServer extends ServerParts {
     );
     for (const { homes, tubeSetter } of this.shards) {
       tubeSetter.restore(opened.settings, this.nowMs);
-      homes.restore(opened.batches, wallOffsetMs);
+      homes.restore(opened.batches, wallOffsetMs, this.nowMs);
     }
     for (const batch of this.binlog!.recovered(opened)) {
       onBatch(batch);

@@ -23,7 +23,15 @@ const RULE: ScheduleRecord = {
   delayMillis: 0,
 };
 const COUNTS = { fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
-const PROGRESS: ProgressRecord = { paused: false, version: 1, anchorMs: 1, lastMs: 0, ...COUNTS };
+const PROGRESS: ProgressRecord = {
+  paused: false,
+  version: 1,
+  anchorMs: 1,
+  lastMs: 0,
+  heldMs: 0,
+  lateJobs: 0,
+  ...COUNTS,
+};
 
 function attributesOf(change: Partial<ScheduleRecord & ProgressRecord>): Uint8Array {
   const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));

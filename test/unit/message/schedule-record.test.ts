@@ -20,6 +20,7 @@ it("a schedule is read as it was written, with the attributes of its jobs", () =
   const schedule: WholeSchedule = {
     ...{ name: "nightly", cron: "0 3 * * *", zone: "Europe/Berlin", missed: 2 },
     ...{ everyMs: 0, ttlMs: 5000, delayMillis: 250, paused: true, version: 7, anchorMs: 8, lastMs: 9 },
+    ...{ heldMs: 15, lateJobs: 16 },
     ...{ fired: 10, runs: 11, missedTicks: 12, duplicates: 13, refusals: 14 },
     attributes: ofJobs.bytes.slice(0, ofJobs.length),
   };

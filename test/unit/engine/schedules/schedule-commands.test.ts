@@ -17,7 +17,7 @@ import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { TracedEngine } from "../traced-engine.ts";
 
 const PROGRESS: ScheduleProgress = {
-  ...{ version: 1, anchorMs: 0, nextMs: 10, paused: false, lastMs: 0 },
+  ...{ version: 1, anchorMs: 0, nextMs: 10, paused: false, lastMs: 0, heldMs: 0, lateJobs: 0 },
   ...{ fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 },
 };
 const NEVER = Number.POSITIVE_INFINITY;

@@ -78,7 +78,7 @@ it("counts after a start what ended on shards that the server no longer has", ()
     const tallies = Array.from({ length: LOGGED_SHARDS }, (_, shard) => ({
       ...{ number: 1, shard, done: 10 ** shard, failed: 2 * 10 ** shard },
     }));
-    homes.restore([{ facts, tallies }], 0);
+    homes.restore([{ facts, tallies }], 0, Number.POSITIVE_INFINITY);
     const { done, failed, formerDone, formerFailed } = engine.batches.of(1)!;
     const former = tallies.slice(shards).reduce((sum, tally) => sum + tally.done, 0);
     assert.deepEqual(
@@ -141,7 +141,7 @@ it("forgets after a start the batches that were complete before, when their time
   const times = { keepMs: 5000, completeAtMs: 2_000_000 };
   const facts = { ...COUNTS, ...times, number: 1, name: "b" };
   const complete = { ...facts, state: BatchState.Complete, outcome: BatchOutcome.Success };
-  homes.restore([{ facts: complete, tallies: [] }], 1_999_000);
+  homes.restore([{ facts: complete, tallies: [] }], 1_999_000, Number.POSITIVE_INFINITY);
   const step = (nowMs: number): void => {
     for (let rounds = 0; rounds < 3; rounds++) homes.step(nowMs);
   };

@@ -103,7 +103,16 @@ it("PAUSED and RESUMED for a schedule that is so already wait for the log: anoth
   const timing = { cron: "", zone: "UTC", everyMs: 1000 };
   const attributes = new Uint8Array(0);
   const facts = { name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes };
-  const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+  const counts = {
+    lastMs: 0,
+    heldMs: 0,
+    lateJobs: 0,
+    fired: 0,
+    runs: 0,
+    missedTicks: 0,
+    duplicates: 0,
+    refusals: 0,
+  };
   const progress = { version: 1, anchorMs: 0, nextMs: 1000, paused: true, ...counts };
   assert.ok(schedules.set(1, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
   const named =

@@ -94,7 +94,16 @@ class Shards {
     const facts: ScheduleFacts = {
       ...{ name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes },
     };
-    const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+    const counts = {
+      lastMs: 0,
+      heldMs: 0,
+      lateJobs: 0,
+      fired: 0,
+      runs: 0,
+      missedTicks: 0,
+      duplicates: 0,
+      refusals: 0,
+    };
     const progress = { version, anchorMs: 0, nextMs, paused: false, ...counts };
     assert.ok(schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
     return schedules.table.get("s")!;

@@ -31,6 +31,21 @@ describe("a cron expression", () => {
     assert.deepEqual(ticks("0 * * * *", "2026-10-24T23:30Z", 3), hours);
   });
 
+  it("has the times of a gap even if the search begins in the last second before it", () => {
+    for (const ms of [-1000, -999, -500, -1])
+      for (const [cron, zone, change] of [
+        ["30 2 * * *", "Europe/Berlin", "2027-03-28T01:00Z"],
+        ["59 59 1,2 * * *", "Europe/Berlin", "2027-03-28T01:00Z"],
+        ["30 2 * * *", "America/New_York", "2027-03-14T07:00Z"],
+        ["15 2 * * *", "Australia/Lord_Howe", "2026-10-03T15:30Z"],
+        ["30 23 * * *", "America/Nuuk", "2026-03-29T01:00Z"],
+      ] as const) {
+        const changeMs = Date.parse(change);
+        const nextMs = new CronTimes().next({ cron, zone, everyMs: 0 }, changeMs + ms);
+        assert.equal(nextMs, changeMs, `${cron} ${zone} ${ms}`);
+      }
+  });
+
   it("that is wrong is told with its field", () => {
     for (const [cron, problem] of [
       ["0 25 * * *", /field 2 \(hour\): "25" is not \*, 0 to 23/],

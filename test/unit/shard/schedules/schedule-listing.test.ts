@@ -24,7 +24,16 @@ function set({ engine }: EngineBench, name: string, tube: string, id: number): v
     ...times,
     attributes: new Uint8Array(0),
   };
-  const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+  const counts = {
+    lastMs: 0,
+    heldMs: 0,
+    lateJobs: 0,
+    fired: 0,
+    runs: 0,
+    missedTicks: 0,
+    duplicates: 0,
+    refusals: 0,
+  };
   const progress = { version: id, anchorMs: 0, nextMs: 1000, paused: false, ...counts };
   assert.ok(engine.schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
 }

@@ -49,7 +49,16 @@ const allOf = ({ server, schedules }: Scene): unknown[] => [
 function fill(schedules: Schedules, size: number): void {
   const timing = { cron: "", zone: "UTC", everyMs: EVERY_MS };
   const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-  const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+  const counts = {
+    lastMs: 0,
+    heldMs: 0,
+    lateJobs: 0,
+    fired: 0,
+    runs: 0,
+    missedTicks: 0,
+    duplicates: 0,
+    refusals: 0,
+  };
   const progress = { version: 1, anchorMs: 0, nextMs: EVERY_MS, paused: false, ...counts };
   const body = { handle: EMPTY_BODY, bytes: 0 };
   for (let id = 1_000_000; schedules.table.size < size; id++) {

@@ -33,7 +33,16 @@ class TurnsBench extends EngineBench {
     const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
     const attributes = new Uint8Array(0);
     const facts: ScheduleFacts = { name, tube: "t", timing, missed: Missed.None, ...times, attributes };
-    const counts = { lastMs: 0, fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+    const counts = {
+      lastMs: 0,
+      heldMs: 0,
+      lateJobs: 0,
+      fired: 0,
+      runs: 0,
+      missedTicks: 0,
+      duplicates: 0,
+      refusals: 0,
+    };
     const progress = { version: 1, anchorMs: 0, nextMs: everyMs, paused: false, ...counts };
     assert.ok(schedules.set(++this.#lastId, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
     return schedules.table.get(name)!;
