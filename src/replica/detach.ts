@@ -13,7 +13,7 @@ import {
 import { DETACHED, follows, newTag, placeBefore } from "./chain.ts";
 import { LogError, type SharedLog } from "./shared-log.ts";
 
-/** Number of attempts: the primary may append in between. */
+/** Number of attempts: the primary may append or purge in between. */
 const TRIES = 50;
 
 /** Returns a description of the result. */
@@ -22,7 +22,8 @@ export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): 
     try {
       return await tryDetach(log);
     } catch (error) {
-      if (!(error instanceof LogError && error.kind === "refused") || tries === TRIES) throw error;
+      const isOvertaken = error instanceof LogError && (error.kind === "refused" || error.kind === "purged");
+      if (!isOvertaken || tries === TRIES) throw error;
     }
   }
 }

@@ -104,8 +104,9 @@ export class FollowerCore {
   /** The message at which reading started, if not the first, and its segment. */
   beganAt = 0;
   #beganIn = 0;
-  /** The last message that the log is known to have. */
-  lastKnown = 0;
+  /** The first and the last message that the log is known to have. */
+  #firstKnown = 0;
+  #lastKnown = 0;
 
   constructor(options: FollowerOptions) {
     assert(options.node > 0, "a node has its own number");
@@ -138,6 +139,17 @@ export class FollowerCore {
     return this.#yielded || this.#leaderIsGone;
   }
 
+  /** The last message that was read; 0 for none. */
+  get lastRead(): number {
+    return Math.max(0, this.next - 1);
+  }
+
+  /** Number of messages yet to read; at least 1 until the node has read the log to its end. */
+  get behind(): number {
+    const unread = this.#lastKnown - Math.max(this.lastRead, this.#firstKnown - 1);
+    return Math.max(this.isCaughtUp ? 0 : 1, unread);
+  }
+
   /** Takes the next message of the shared log. */
   read({ sequence, bytes }: LogMessage, nowMs: number): void {
     if (this.#ended) return;
@@ -151,6 +163,7 @@ export class FollowerCore {
       return;
     }
     this.next = sequence + 1;
+    this.#lastKnown = Math.max(this.#lastKnown, sequence);
     if (batches.length === 0) this.ignored++;
     for (const batch of batches) {
       if (this.#ended) return;
@@ -180,6 +193,10 @@ export class FollowerCore {
     // The message at which reading started may not be the first of its segment.
     if (!this.firstSequences.has(header.segment) && header.segment !== this.#beganIn)
       this.firstSequences.set(header.segment, sequence);
+    for (const segment of this.firstSequences.keys()) {
+      if (segment >= header.oldest) break;
+      this.firstSequences.delete(segment);
+    }
     this.#heard(header, nowMs);
     if (!this.#apply(batch)) return;
     if (header.kind !== LogBatchKind.lead || header.tag !== this.#triedTag) return;
@@ -256,50 +273,64 @@ export class FollowerCore {
     return true;
   }
 
-  /** Handles an answer of the log: it is alive and has these messages. */
-  answered({ first, last }: LogEnds, nowMs: number): void {
+  /**
+   * Handles an answer of the log: it is alive and has these messages. `readBefore` is the last
+   * message that was read when the question was asked: whatever was read since may be missing in
+   * the answer.
+   */
+  answered({ first, last }: LogEnds, readBefore: number, nowMs: number): void {
     if (this.#ended) return;
-    this.lastKnown = Math.max(this.lastKnown, last);
+    assert(readBefore >= 0, "messages are counted from 1");
     if (this.next === 0 && first <= last) this.next = first;
-    if (!this.#isThere(first, last)) return;
-    // The message where reading starts has not been read yet.
-    const isAtEnd = last === 0 || (this.next === last + 1 && this.next !== this.beganAt);
-    if (!this.isCaughtUp && isAtEnd) this.#atEnd(last, nowMs);
+    if (this.#isStale(first, last, readBefore)) return;
+    const wasStale = this.#staleAnswers > 0;
+    this.#staleAnswers = 0;
+    this.#firstKnown = first;
+    this.#lastKnown = Math.max(last, this.lastRead);
+    // The next message was purged meanwhile; or the log was set back, and may have other messages
+    // now at positions that this node has read.
+    if ((this.next > 0 && this.next < first) || (wasStale && this.#place !== undefined)) {
+      this.#seekAgain();
+      return;
+    }
+    this.hasRead(nowMs);
     const apartMs = nowMs - this.#answeredAtMs;
     assert(apartMs >= 0, "time never goes back");
     this.#answeredAtMs = nowMs;
-    if (apartMs <= ANSWERS_APART_MS_MAX && this.isCaughtUp && isAtEnd) this.#silenceMs += apartMs;
+    if (apartMs <= ANSWERS_APART_MS_MAX && this.isCaughtUp && this.#isAtEnd) this.#silenceMs += apartMs;
   }
 
-  /** Returns whether the log has the next message to read, or will have it. */
-  #isThere(first: number, last: number): boolean {
-    if (this.next > 0 && this.next < first) {
-      // The next message was purged meanwhile. Search for the place again, from the first remaining
-      // message.
-      if (this.#own.last === 0 || this.#place === undefined)
-        this.#end("start-anew", "the shared log has moved on");
-      else this.#seekAgain();
-      return false;
-    }
-    const isEmpty = (last === 0 || first > last) && this.#own.last > 0;
-    if (isEmpty || last < this.next - 1) {
-      this.#noteStale(last, isEmpty);
-      return false;
-    }
-    const wasStale = this.#staleAnswers > 0;
-    this.#staleAnswers = 0;
-    // A log that was set back may have other messages now at positions that this node has read.
-    if (wasStale && this.#place !== undefined) this.#seekAgain();
+  /** Returns whether the log shows less than it had when the question was asked. */
+  #isStale(first: number, last: number, readBefore: number): boolean {
+    const isEmpty = last === 0 || first > last;
+    const hasNoBatch =
+      isEmpty || (this.#place === undefined && this.next > last && this.next !== this.beganAt);
+    const wasInGroup = this.#own.last > 0;
+    if (last >= readBefore && !(hasNoBatch && wasInGroup)) return false;
+    if (wasInGroup && hasNoBatch)
+      this.#noteStale(
+        EMPTY_ANSWERS_MAX,
+        `it ${isEmpty ? "is empty" : "has no batch"}, but this node was in the group before`,
+      );
+    else
+      this.#noteStale(STALE_ANSWERS_MAX, `it ends at message ${last}, but this node has read ${readBefore}`);
     return true;
   }
 
+  /** Whether all messages that the log is known to have are read. */
+  get #isAtEnd(): boolean {
+    // The message where reading starts has not been read yet.
+    return this.#lastKnown === 0 || (this.next === this.#lastKnown + 1 && this.next !== this.beganAt);
+  }
+
+  /** Messages were read, perhaps up to the end of the log. */
+  hasRead(nowMs: number): void {
+    if (!this.#ended && !this.isCaughtUp && this.#isAtEnd) this.#atEnd(this.#lastKnown, nowMs);
+  }
+
   /** The log reports less than this node knows; another log server may report more. */
-  #noteStale(last: number, isEmpty: boolean): void {
-    if (++this.#staleAnswers <= (isEmpty ? EMPTY_ANSWERS_MAX : STALE_ANSWERS_MAX)) return;
-    const why = isEmpty
-      ? "it is empty, but this node was in the group before"
-      : `it ends at message ${last}, but this node has read ${this.next - 1}`;
-    this.#end("log-lost", why);
+  #noteStale(answersMax: number, why: string): void {
+    if (++this.#staleAnswers > answersMax) this.#end("log-lost", why);
   }
 
   /** Restarts reading at a message that the node is sure of, or at the first one. */

@@ -231,14 +231,12 @@ export class GroupNode {
     figures[GroupFigure.MessagesUnderWay] = primary?.messagesUnderWay ?? 0;
     figures[GroupFigure.Doubts] = primary?.doubts ?? 0;
     figures[GroupFigure.Ignored] = follower?.ignored ?? 0;
-    figures[GroupFigure.Behind] = Math.max(0, this.#messagesBehind());
+    figures[GroupFigure.Behind] = this.#messagesBehind;
   }
 
   /** Returns the number of messages that a standby has not read yet. */
-  #messagesBehind(): number {
-    if (this.#primary !== undefined || this.#standby === undefined) return 0;
-    const { lastKnown, next } = this.#standby.core;
-    return lastKnown + 1 - next;
+  get #messagesBehind(): number {
+    return this.#primary === undefined ? (this.#standby?.core.behind ?? 0) : 0;
   }
 
   #answer(question: string): string {
@@ -262,7 +260,7 @@ export class GroupNode {
       doubts: primary?.doubts ?? 0,
       ignored: follower?.ignored ?? 0,
       isComplete: follower?.isComplete ?? false,
-      behind: this.#messagesBehind(),
+      behind: this.#messagesBehind,
       pid: process.pid,
       version: this.#state.options.version,
       leaseMs: this.#state.options.leaseMs,

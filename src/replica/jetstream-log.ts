@@ -265,9 +265,11 @@ export class JetStreamLog {
       try {
         const message = await this.#direct.getMessage(this.#stream, { seq: sequence });
         if (message !== null && message.seq === sequence) return message.data;
+        if (sequence < (await this.ends()).first)
+          throw new LogError("purged", `message ${sequence} of ${this.#stream} was purged`);
       } catch (error) {
         const known = asLogError(error);
-        if (known.kind === "missing" || asked > 2) throw known;
+        if (known.kind === "missing" || known.kind === "purged" || asked > 2) throw known;
       }
       await sleep(ASKED_AGAIN_MS);
     }

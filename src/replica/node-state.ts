@@ -77,7 +77,7 @@ export class NodeState {
   kept: ChainPlace = this.place;
   ended = false;
   /** Attempts in a row that found a hole in the shared log. */
-  holes = 0;
+  #holes = 0;
   /**
    * Lead of the wall clock over the monotonic one. Taken at the start, so that a new primary
    * notices if the machine was suspended after it sent its LEAD.
@@ -120,11 +120,16 @@ export class NodeState {
     else this.tell({ news: "ended", how, why });
   }
 
+  /** All messages that were asked for were read. */
+  hasRead(): void {
+    this.#holes = 0;
+  }
+
   readFailed(error: unknown): void {
     if (!(error instanceof LogError)) throw error;
     if (error.kind === "missing") this.end("log-missing", "the stream is missing");
-    else if (error.kind === "hole") this.holes++;
-    if (this.holes > HOLES_MAX) this.end("hole", error.message);
+    else if (error.kind === "hole") this.#holes++;
+    if (this.#holes > HOLES_MAX) this.end("hole", error.message);
   }
 
   noteEnds({ bytes, limitBytes }: LogEnds): void {

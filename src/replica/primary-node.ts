@@ -151,6 +151,7 @@ export class PrimaryNode {
     try {
       const { first, last } = await this.#state.log.ends();
       const messages = await readInDoubt(this.#state.log, primary, Math.max(from, first), last);
+      this.#state.hasRead();
       this.#checkClock();
       primary.looked(messages, last, monotonicMs());
     } catch (error) {

@@ -34,8 +34,8 @@ export interface SharedLog {
    */
   append(bytes: Uint8Array, expectedLast: number): Promise<number>;
   /**
-   * Yields all messages from sequence `from` to sequence `to`, in order. Rejects at a hole, and
-   * never skips it.
+   * Yields all messages from sequence `from` to sequence `to`, in order. Rejects at a purged
+   * message and at a hole, and never skips them.
    */
   read(from: number, to: number): AsyncIterable<LogMessage>;
   ends(): Promise<LogEnds>;
@@ -57,6 +57,8 @@ export type LogErrorKind =
   | "lost"
   /** The log does not exist. */
   | "missing"
+  /** The message was purged, perhaps since the log's ends were asked for. */
+  | "purged"
   /** A message that must exist is missing. */
   | "hole";
 

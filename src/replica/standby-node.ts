@@ -7,6 +7,7 @@ import { type ChainPlace, logBatchesOf } from "../message/log-batch.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { FollowerCore } from "./follower-core.ts";
 import { LeaderWatch } from "./leader-watch.ts";
+import { LogReader } from "./log-reader.ts";
 import { LOOK_MS, type NodeState, sleep } from "./node-state.ts";
 import { appendTail } from "./own-tail.ts";
 import { type LogEnds, LogError, type LogMessage } from "./shared-log.ts";
@@ -35,7 +36,7 @@ export class StandbyNode {
   readonly #state: NodeState;
   readonly #options: StandbyOptions;
   readonly #watch: LeaderWatch;
-  #reading = false;
+  readonly #reader: LogReader;
   #applyingBytes = 0;
   #onApplied: () => void = () => {};
   #leaderChecks = 0;
@@ -87,13 +88,26 @@ export class StandbyNode {
       random: Math.random,
     });
     this.core.isComplete = isComplete;
+    this.#reader = new LogReader(this.core, {
+      log: state.log,
+      nowMs: monotonicMs,
+      isFollowing: () => state.isFollowing,
+      isFull: () => this.#applyingBytes > APPLYING_BYTES_MAX,
+      room: () =>
+        new Promise<void>((resolve) => {
+          this.#onApplied = resolve;
+        }),
+      onEnds: options.onEnds,
+      hasRead: () => state.hasRead(),
+      readFailed: (error) => state.readFailed(error),
+    });
     this.#watch = new LeaderWatch(state.log, state.options.address);
   }
 
   /** Looks at the shared log and the leader until the node leads or ends. */
   async run(): Promise<void> {
     while (this.#state.isFollowing) {
-      await this.#lookAtLog();
+      await this.#reader.look();
       if (!this.#state.isFollowing) return;
       this.#lookAtLeader();
       this.#tryLead();
@@ -118,56 +132,13 @@ export class StandbyNode {
       });
   }
 
-  /** While the node reads messages, it must not search for another place in the log. */
   #tryLead(): void {
-    if (this.#state.isFollowing && !this.#reading) this.core.tick(monotonicMs());
+    if (this.#state.isFollowing && !this.#reader.isReading) this.core.tick(monotonicMs());
   }
 
-  async #lookAtLog(): Promise<void> {
-    try {
-      const ends = await this.#state.log.ends();
-      this.#options.onEnds(ends);
-      const follower = this.core;
-      const known = follower.knownMessage(ends.last);
-      if (known >= Math.max(1, ends.first))
-        for await (const message of this.#state.log.read(known, known)) follower.beginAt(message);
-      follower.answered(ends, monotonicMs());
-      // Calls overlap, so read only once at a time: the second would miss messages of the first.
-      const isNew = follower.next > 0 && follower.next <= ends.last;
-      if (isNew && !this.#reading) await this.#readTo(ends.last);
-      follower.answered(ends, monotonicMs());
-    } catch (error) {
-      this.#state.readFailed(error);
-    }
-  }
-
-  async #readTo(last: number): Promise<void> {
-    assert(!this.#reading, "a node runs one read at a time");
-    this.#reading = true;
-    const follower = this.core;
-    assert(follower.next > 0 && follower.next <= last, "a node reads from its next message");
-    try {
-      for await (const message of this.#state.log.read(follower.next, last)) {
-        follower.read(message, monotonicMs());
-        if (!this.#state.isFollowing) return;
-        while (this.#applyingBytes > APPLYING_BYTES_MAX)
-          await new Promise<void>((resolve) => {
-            this.#onApplied = resolve;
-          });
-      }
-      this.#state.holes = 0;
-    } finally {
-      this.#reading = false;
-    }
-  }
-
-  /** The next message arrived by republish. */
+  /** A message arrived by republish. */
   onTail(message: LogMessage): void {
-    const follower = this.core;
-    if (!this.#state.isFollowing || this.#reading) return;
-    const isNext = message.sequence === follower.next;
-    if (!isNext || this.#applyingBytes > APPLYING_BYTES_MAX) return;
-    follower.read({ sequence: message.sequence, bytes: message.bytes.slice() }, monotonicMs());
+    this.#reader.republished(message);
   }
 
   /** The log has applied batches of the shared log. */
@@ -210,7 +181,7 @@ export class StandbyNode {
     this.leadSentAtMs = monotonicMs();
     try {
       await this.#state.log.append(bytes, expectedLast);
-      if (this.#state.role === "standby") await this.#lookAtLog();
+      if (this.#state.role === "standby") await this.#reader.look();
     } catch (error) {
       if (!(error instanceof LogError)) throw error;
       if (error.kind === "refused") follower.refused();

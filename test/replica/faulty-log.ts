@@ -1,8 +1,9 @@
 // Faulty shared log in memory, on virtual time: it delays, loses, duplicates and misreports. A
 // group must survive that.
 
-import { hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
-import type { LogMessage } from "../../src/replica/shared-log.ts";
+import { type ChainPlace, hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
+import { follows, placeBefore, placeOf } from "../../src/replica/chain.ts";
+import { type LogEnds, LogError, type LogMessage } from "../../src/replica/shared-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
@@ -15,6 +16,9 @@ export type Check = (typeof CHECKS)[number];
 
 const STRANGER = new TextEncoder().encode("hello, is this the right subject?");
 
+/** A node gives up a question after this time. */
+const REQUEST_MS = 1000;
+
 export type AppendAnswer = { sequence: number } | { refused: true };
 
 /**
@@ -26,10 +30,15 @@ export class LogConnection {
   #lastAnswerMs = 0;
   life = 0;
   cutOff = false;
+  /** Whether an answer has shown less than this node may know. */
+  sawStale = false;
+  /** Takes republished messages. */
+  onTail: (message: LogMessage) => void = () => {};
   readonly #log: FaultyLog;
 
   constructor(log: FaultyLog) {
     this.#log = log;
+    log.connections.push(this);
   }
 
   /** No answer to what was sent so far comes any more. */
@@ -57,6 +66,57 @@ export class LogConnection {
   get reaches(): boolean {
     return !this.cutOff && this.#log.isUp;
   }
+
+  /** Half of the way of a request: a message that gets lost is noticed by a timeout. */
+  #travel(): Promise<void> {
+    const { time } = this.#log;
+    const { life } = this;
+    const delayMs = Math.min(this.#log.delayMs(), REQUEST_MS);
+    return new Promise((resolve, reject) => {
+      time.after(delayMs, () => {
+        if (this.reaches && this.life === life && delayMs < REQUEST_MS) resolve();
+        else time.after(REQUEST_MS - delayMs, () => reject(new LogError("lost", "no answer")));
+      });
+    });
+  }
+
+  /** While the answer travels, messages arrive and others are purged. */
+  async ends(): Promise<LogEnds> {
+    const log = this.#log;
+    await this.#travel();
+    let { first, last } = log;
+    if (!log.quiet && log.random.chance(0.005)) {
+      this.sawStale = true;
+      last = Math.max(first, last - 1 - log.random.below(4));
+    }
+    await this.#travel();
+    return { first, last, bytes: 0, limitBytes: 0 };
+  }
+
+  async *read(from: number, to: number): AsyncGenerator<LogMessage> {
+    const log = this.#log;
+    for (let next = from; next <= to; ) {
+      await this.#travel();
+      if (next < log.first) throw new LogError("purged", `message ${next} was purged`);
+      if (next > log.last) throw new LogError("hole", `message ${next} is not found`);
+      const found = log.read(next, Math.min(1 + log.random.below(8), to - next + 1));
+      await this.#travel();
+      for (const message of found) {
+        yield message;
+        next++;
+      }
+    }
+  }
+
+  /** Republished messages may overtake answers and each other, and some get lost. */
+  republish(message: LogMessage): void {
+    const { time, random, quiet } = this.#log;
+    const { life } = this;
+    if (!this.reaches || random.chance(0.03)) return;
+    time.after(quiet ? 1 : random.below(10), () => {
+      if (this.life === life && this.reaches) this.onTail(message);
+    });
+  }
 }
 
 export class FaultyLog {
@@ -64,6 +124,7 @@ export class FaultyLog {
   readonly random: SeededRandom;
   readonly check: Check;
   readonly messages = new Map<number, Uint8Array>();
+  readonly connections: LogConnection[] = [];
   first = 1;
   last = 0;
   isUp = true;
@@ -87,14 +148,19 @@ export class FaultyLog {
 
   take(bytes: Uint8Array, expectedLast: number): AppendAnswer {
     if (this.#seenLast(expectedLast) !== expectedLast) return { refused: true };
+    const sequence = this.#store(bytes);
+    // A client of the log that sends again what it got no answer for, or a server that does.
+    if (!this.quiet && this.check !== "strict" && this.random.chance(0.005)) this.#store(bytes);
+    // A stranger's message.
+    if (!this.quiet && this.random.chance(0.002)) this.#store(STRANGER);
+    return { sequence };
+  }
+
+  #store(bytes: Uint8Array): number {
     const sequence = ++this.last;
     this.messages.set(sequence, bytes);
-    // A client of the log that sends again what it got no answer for, or a server that does.
-    if (!this.quiet && this.check !== "strict" && this.random.chance(0.005))
-      this.messages.set(++this.last, bytes);
-    // A stranger's message.
-    if (!this.quiet && this.random.chance(0.002)) this.messages.set(++this.last, STRANGER);
-    return { sequence };
+    for (const connection of this.connections) connection.republish({ sequence, bytes });
+    return sequence;
   }
 
   #seenLast(expectedLast: number): number {
@@ -147,8 +213,26 @@ export class FaultyLog {
     return 0;
   }
 
+  /** The first message with a valid batch of the oldest segment that counts. */
+  #mayPurgeBelow(): number {
+    const begins = new Map<number, number>();
+    let oldest = 0;
+    let place: ChainPlace | undefined;
+    for (const [sequence, bytes] of this.messages)
+      for (const { header } of (hasLogBatches(bytes) ? logBatchesOf(bytes) : undefined) ?? []) {
+        place ??= placeBefore(header);
+        if (!follows(place, header)) continue;
+        place = placeOf(header);
+        oldest = header.oldest;
+        if (!begins.has(header.segment)) begins.set(header.segment, sequence);
+      }
+    return Math.min(...[...begins].filter(([segment]) => segment >= oldest).map(([, sequence]) => sequence));
+  }
+
   purge(below: number): void {
     if (below <= this.first) return;
+    const atMost = this.#mayPurgeBelow();
+    if (below > atMost) throw new Error(`purged below message ${below}, though ${atMost} still counts`);
     this.purges++;
     for (; this.first < below; this.first++) this.messages.delete(this.first);
   }

@@ -16,6 +16,7 @@ export class MemoryLog implements SharedLog {
 
   async *read(from: number, to: number): AsyncGenerator<LogMessage> {
     for (let sequence = from; sequence <= to; sequence++) {
+      if (sequence < this.#first) throw new LogError("purged", `message ${sequence} was purged`);
       const bytes = this.#messages.get(sequence);
       if (bytes === undefined) throw new LogError("hole", `message ${sequence} is not there`);
       yield { sequence, bytes };

@@ -13,6 +13,7 @@ export const BUGS = [
   "the place of a purge is computed",
   "holes are skipped",
   "a tail is cut although nobody has led since",
+  "an overtaken answer is taken for stale",
   "a segment is taken to begin where reading began",
 ] as const;
 export type Bug = (typeof BUGS)[number];

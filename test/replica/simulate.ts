@@ -15,7 +15,7 @@ const command = campaignCommand(
 )
   .addOption(seedOption("1"))
   .addOption(seedsOption("1 with --seed, else 500"))
-  .option("--steps <n>", "events of a life", wholeNumber(1, 9_999_999_999), 6000)
+  .option("--steps <n>", "events of a life", wholeNumber(1, 9_999_999_999), 10_000)
   .addOption(
     new Option("--check <kind>", "how the log checks what is expected (default: drawn)").choices(CHECKS),
   )

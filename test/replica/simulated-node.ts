@@ -5,17 +5,26 @@ import { segmentNumber } from "../../src/base/segment-name.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { openFollowLog } from "../../src/binlog/open-follow-log.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
-import { logBatchesOf } from "../../src/message/log-batch.ts";
+import { type ChainPlace, hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
+import { follows, placeBefore, placeOf } from "../../src/replica/chain.ts";
 import { FollowerCore } from "../../src/replica/follower-core.ts";
+import { LogReader } from "../../src/replica/log-reader.ts";
 import { joined } from "../../src/replica/own-tail.ts";
+import { LogError } from "../../src/replica/shared-log.ts";
 import { Leading } from "./leading.ts";
 import { LEASE_MS, NodeState } from "./node-state.ts";
 import { FOLLOWERS } from "./planted-followers.ts";
 
 const EXTENT_BYTES = 4096;
+/** As many holes in a row end a node. */
+const HOLES_MAX = 5;
 
 export class SimulatedNode extends NodeState {
   readonly leading: Leading = new Leading(this);
+  reader: LogReader | undefined;
+  /** The next message that it was to read, and how often the log had lost messages by then. */
+  #next = 0;
+  #losses = 0;
 
   override async start(): Promise<void> {
     const { random, time, bug, witness } = this.group;
@@ -56,13 +65,43 @@ export class SimulatedNode extends NodeState {
       leaseMs: LEASE_MS,
       random: () => random.next(),
     });
-    this.#follow(life);
+    this.#readLog(life, this.follower);
+    time.beside(this.#follow(life));
+    this.#tickBetween(life);
+  }
+
+  #readLog(life: number, follower: FollowerCore): void {
+    const { time, witness } = this.group;
+    let holes = 0;
+    this.#next = 0;
+    this.#losses = this.group.log.losses;
+    const reader = new LogReader(follower, {
+      log: this.connection,
+      nowMs: () => time.nowMs,
+      isFollowing: () => this.alive(life) && this.role === "follows",
+      isFull: () => false,
+      room: () => Promise.resolve(),
+      onEnds: () => {},
+      hasRead: () => {
+        holes = 0;
+      },
+      readFailed: (error) => {
+        if (!(error instanceof LogError)) throw error;
+        if (error.kind === "hole" && ++holes > HOLES_MAX)
+          witness.fail(`node ${this.number}: ${error.message}`);
+      },
+    });
+    this.reader = reader;
+    this.connection.onTail = (message) => {
+      reader.republished(message);
+      this.#checkPlace(life, false);
+    };
   }
 
   #followEnded(how: string, why: string): void {
     const { witness } = this.group;
     witness.log(`node ${this.number} ends following: ${how}, ${why}`);
-    if (how !== "start-anew") witness.fail(`node ${this.number}: ${how}, ${why}`);
+    if (how !== "start-anew" || this.#isContinued) witness.fail(`node ${this.number}: ${how}, ${why}`);
     this.startsAnew++;
     this.stop();
     for (const name of this.disk.names()) this.disk.unlink(name);
@@ -76,28 +115,70 @@ export class SimulatedNode extends NodeState {
     this.disk.crash(this.group.random);
   }
 
-  #follow(life: number): void {
-    const { time, random, log, nodes } = this.group;
+  async #follow(life: number): Promise<void> {
+    const { time, random, nodes } = this.group;
     if (!this.alive(life) || this.role !== "follows") return;
-    time.after(20 + random.below(60), () => this.#follow(life));
     const follower = this.follower!;
-    follower.isComplete = this.followLog!.isComplete;
-    if (this.connection.reaches) {
-      const known = follower.knownMessage(log.last);
-      if (known >= log.first) for (const message of log.read(known, 1)) follower.beginAt(message);
-      follower.answered({ first: log.first, last: log.last, bytes: 0, limitBytes: 0 }, time.nowMs);
-      if (!this.alive(life)) return;
-      if (follower.next > 0)
-        for (const message of log.read(follower.next, 1 + random.below(8))) {
-          follower.read(message, time.nowMs);
-          if (!this.alive(life)) return;
-        }
-      const leader = nodes[follower.leader - 1];
-      if (leader !== undefined && leader !== this && random.chance(0.3))
-        follower.seen(leader.number, leader.isUp ? "silent" : "gone");
-    }
+    await this.reader!.look();
+    if (!this.alive(life) || this.role !== "follows") return;
+    this.#checkPlace(life, false);
+    const leader = nodes[follower.leader - 1];
+    if (this.connection.reaches && leader !== undefined && leader !== this && random.chance(0.3))
+      follower.seen(leader.number, leader.isUp ? "silent" : "gone");
     this.followLog!.flush(time.nowMs);
-    follower.tick(time.nowMs);
+    this.#tick(life);
+    time.after(20 + random.below(60), () => time.beside(this.#follow(life)));
+  }
+
+  /** The checks on the leader run beside the looks at the log, and also try to lead. */
+  #tickBetween(life: number): void {
+    const { time, random } = this.group;
+    if (!this.alive(life) || this.role !== "follows") return;
+    this.#tick(life);
+    time.after(20 + random.below(100), () => this.#tickBetween(life));
+  }
+
+  #tick(life: number): void {
+    if (!this.alive(life) || this.role !== "follows" || this.reader!.isReading) return;
+    this.follower!.isComplete = this.followLog!.isComplete;
+    this.follower!.tick(this.group.time.nowMs);
+    this.#checkPlace(life, true);
+  }
+
+  /**
+   * A standby that keeps up reads on, whatever is purged or republished meanwhile. It searches for
+   * its place again only before it tries to lead, after an answer that was really stale, or if the
+   * log has lost messages.
+   */
+  #checkPlace(life: number, isTick: boolean): void {
+    if (!this.alive(life) || this.role !== "follows") return;
+    const { log, witness } = this.group;
+    const { next, behind } = this.follower!;
+    if (behind < 0) witness.fail(`node ${this.number} is ${behind} messages behind`);
+    if (next < this.#next) {
+      const fellBehind = this.#next < log.first;
+      const isExcused = isTick || fellBehind || this.connection.sawStale || log.losses !== this.#losses;
+      if (!isExcused)
+        witness.fail(`node ${this.number} has read up to message ${this.#next - 1}, and reads the log again`);
+      this.connection.sawStale = false;
+      this.#losses = log.losses;
+    }
+    this.#next = next;
+  }
+
+  /** Whether the shared log still has the batch after the last one of this node's log. */
+  get #isContinued(): boolean {
+    const { log } = this.group;
+    const own = this.followLog!.place;
+    let place: ChainPlace | undefined;
+    for (const { bytes } of log.read(log.first, Number.POSITIVE_INFINITY))
+      for (const { header } of hasLogBatches(bytes) ? logBatchesOf(bytes)! : []) {
+        place ??= placeBefore(header);
+        if (!follows(place, header)) continue;
+        if (header.n === own.n + 1 && header.previousTag === own.tag) return true;
+        place = placeOf(header);
+      }
+    return false;
   }
 
   /** One message after the other, each once the one before is in the log. */
@@ -132,7 +213,8 @@ export class SimulatedNode extends NodeState {
     this.connection.append(lead, expectedLast, (answer) => {
       if (!this.alive(life) || this.role !== "follows") return;
       if ("refused" in answer) this.follower!.refused();
-      else if (bug === "the ack of a LEAD is believed") {
+      else time.beside(this.reader!.look());
+      if ("sequence" in answer && bug === "the ack of a LEAD is believed") {
         this.followLog!.apply({ header, bytes: lead });
         const place = { epoch: header.epoch, n: header.n, tag };
         time.after(0, () => (this.alive(life) ? this.leading.lead(place, answer.sequence) : undefined));
@@ -144,7 +226,12 @@ export class SimulatedNode extends NodeState {
   get isSettled(): boolean {
     if (this.role === "leads") return true;
     const follower = this.role === "follows" ? this.follower : undefined;
-    return follower?.isCaughtUp === true && follower.isComplete && follower.next === this.group.log.last + 1;
+    return (
+      follower?.isCaughtUp === true &&
+      follower.isComplete &&
+      follower.next === this.group.log.last + 1 &&
+      follower.behind === 0
+    );
   }
 
   get firstSegment(): number {

@@ -30,7 +30,7 @@ export interface GroupResult {
 }
 
 const NODES = 3;
-const STEPS = 6000;
+const STEPS = 10_000;
 /** All is well again: how long until one node leads and all others have all. */
 const QUIET_MS = 60_000;
 /** Waits for every node to have everything: ms for each look, and looks at most. */

@@ -10,6 +10,7 @@ export class VirtualTime {
   nowMs = 1;
   readonly #heap: Event[] = [];
   #order = 0;
+  #failure: unknown;
 
   at(atMs: number, happen: () => void | Promise<void>): void {
     const heap = this.#heap;
@@ -28,6 +29,13 @@ export class VirtualTime {
     this.at(this.nowMs + ms, happen);
   }
 
+  /** Work that goes on beside the events. If it fails, so does the step. */
+  beside(work: Promise<void>): void {
+    work.catch((error: unknown) => {
+      this.#failure ??= error;
+    });
+  }
+
   /** Lets the next thing happen, if one does before `untilMs`. */
   async step(untilMs = Number.POSITIVE_INFINITY): Promise<boolean> {
     const next = this.#heap[0];
@@ -35,6 +43,9 @@ export class VirtualTime {
     this.#removeFirst();
     this.nowMs = next.atMs;
     await next.happen();
+    // Lets everything go on that has waited for it.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#failure !== undefined) throw this.#failure;
     return true;
   }
 

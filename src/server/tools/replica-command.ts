@@ -175,8 +175,11 @@ async function reports(log: JetStreamLog): Promise<NodeReport[]> {
 function statusLine(report: NodeReport): string {
   const { node, role, address, epoch, n } = report;
   const where = `${node.toString(16).padStart(8, "0")}  ${role.padEnd(8)} ${address}  epoch ${epoch}, batch ${n}`;
-  if (role !== "primary")
-    return `${where}; ${report.behind} messages behind${report.isComplete ? "" : ", still waits for some jobs"}`;
+  if (role === "standby") {
+    const behind = `${report.behind} ${report.behind === 1 ? "message" : "messages"} behind`;
+    return `${where}; ${behind}${report.isComplete ? "" : ", still waits for some jobs"}`;
+  }
+  if (role !== "primary") return where;
   const state = report.mayServe ? "serves" : "frozen: the shared log does not answer";
   return `${where}; ${state}, ${report.pendingBatches} batches under way`;
 }

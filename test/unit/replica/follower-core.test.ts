@@ -40,24 +40,24 @@ function follower(own: readonly KnownBatch[], seed = 0) {
 test("a log that claims to be empty for some seconds isn't lost, and no standby takes the lead", () => {
   const { core, did } = follower(OWN);
   for (let nowMs = 0; nowMs < 20_000; nowMs += 100) {
-    core.answered(ends(0, 0), nowMs);
+    core.answered(ends(0, 0), core.lastRead, nowMs);
     core.tick(nowMs);
   }
   assert.deepEqual(did, []);
-  core.answered(ends(5, 9), 20_000);
+  core.answered(ends(5, 9), core.lastRead, 20_000);
   assert.equal(core.next, 5);
 });
 
 test("a log that stays empty is lost for a node that was in the group", () => {
   const { core, did } = follower(OWN);
-  for (let nowMs = 0; nowMs < 60_000; nowMs += 100) core.answered(ends(0, 0), nowMs);
+  for (let nowMs = 0; nowMs < 60_000; nowMs += 100) core.answered(ends(0, 0), core.lastRead, nowMs);
   assert.deepEqual(did, ["log-lost: it is empty, but this node was in the group before"]);
 });
 
 test("a new node begins a group in an empty log", () => {
   const { core, did } = follower([]);
   for (let nowMs = 0; nowMs < 2000; nowMs += 100) {
-    core.answered(ends(0, 0), nowMs);
+    core.answered(ends(0, 0), core.lastRead, nowMs);
     core.tick(nowMs);
   }
   assert.deepEqual(did, ["try"]);
@@ -93,7 +93,7 @@ test("after a reseed only the server with that directory begins the group", () =
   const tried = (seed: number): string[] => {
     const { core, did } = follower([], seed);
     for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
-      core.answered(ends(0, 0), nowMs);
+      core.answered(ends(0, 0), core.lastRead, nowMs);
       core.tick(nowMs);
     }
     return did.slice(0, 1);
@@ -104,16 +104,16 @@ test("after a reseed only the server with that directory begins the group", () =
 
 test("a tail beyond the shared log is appended again, not cut, if no node has led since", () => {
   const { core, did } = follower(own(1, 2, 3));
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1), 0);
-  core.answered(ends(1, 1), 100);
+  core.answered(ends(1, 1), core.lastRead, 100);
   core.tick(100);
   assert.deepEqual(did, ["lacks behind 1, at 1"]);
   core.tailSent();
-  core.answered(ends(1, 3), 200);
+  core.answered(ends(1, 3), core.lastRead, 200);
   core.read(data(2), 200);
   core.read(data(3), 200);
-  core.answered(ends(1, 3), 300);
+  core.answered(ends(1, 3), core.lastRead, 300);
   assert.ok(core.isCaughtUp);
   core.tick(300);
   assert.deepEqual(did.slice(1), ["try"], "nothing was cut");
@@ -121,9 +121,9 @@ test("a tail beyond the shared log is appended again, not cut, if no node has le
 
 test("batches that the shared log acknowledged and lost are appended again", () => {
   const { core, did } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0 })));
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1), 0);
-  core.answered(ends(1, 1), 100);
+  core.answered(ends(1, 1), core.lastRead, 100);
   assert.deepEqual(did, ["lost behind 1, at 1"]);
 });
 
@@ -131,7 +131,7 @@ test("if another node has led since, the own tail is cut off, and counted as not
   const { core, did } = follower(own(1, 2, 3));
   const durable = { epoch: 1, n: 3, tag: 103 };
   assert.equal(core.keptOf(durable), 0, "nothing of it is known to be the group's");
-  core.answered(ends(1, 4), 0);
+  core.answered(ends(1, 4), core.lastRead, 0);
   core.read(data(1), 0);
   assert.equal(core.keptOf(durable), 1);
   core.read({ ...data(2, { kind: LogBatchKind.lead, epoch: 2, node: 2, tag: 202 }), sequence: 2 }, 0);
@@ -143,9 +143,9 @@ test("if another node has led since, the own tail is cut off, and counted as not
 
 test("a shared log that ends before the own one begins was lost, and the directory isn't set aside", () => {
   const { core, did } = follower(own(7, 8));
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1), 0);
-  core.answered(ends(1, 1), 100);
+  core.answered(ends(1, 1), core.lastRead, 100);
   assert.deepEqual(did, ["log-lost: it ends with batch 1, but had acknowledged 6"]);
 });
 
@@ -155,7 +155,7 @@ test("a restarted node reads on from the last message that its own log names", (
   assert.equal(core.knownMessage(2 ** 32 + 50), 2 ** 32 + 42, "its lower 32 bits are known");
   assert.equal(core.knownMessage(50), 42);
   core.beginAt({ ...data(2), sequence: 42 });
-  core.answered(ends(1, 50), 0);
+  core.answered(ends(1, 50), core.lastRead, 0);
   assert.equal(core.next, 42);
   assert.equal(core.beganAt, 42);
 });
@@ -165,19 +165,19 @@ const LEAD = { kind: LogBatchKind.lead, previousTag: 0 } as const;
 test("a place to begin that no log server has let it read yet isn't the end of the log", () => {
   const { core, did } = follower([]);
   const all = [1, 2, 3, 4].map((n) => data(n, { ...(n === 1 ? LEAD : {}), node: 2, message: n - 1 }));
-  core.answered(ends(1, 4), 0);
+  core.answered(ends(1, 4), core.lastRead, 0);
   for (const message of all) core.read(message, 0);
-  core.answered(ends(1, 4), 0);
+  core.answered(ends(1, 4), core.lastRead, 0);
   // A lagging log server answers, then a current one: it seeks its place anew.
-  core.answered(ends(1, 3), 300);
-  core.answered(ends(1, 4), 600);
+  core.answered(ends(1, 3), core.lastRead, 300);
+  core.answered(ends(1, 4), core.lastRead, 600);
   assert.equal(core.knownMessage(4), 3);
   core.beginAt(all[2]!);
   assert.equal(core.next, 3);
-  core.answered(ends(1, 4), 700);
+  core.answered(ends(1, 4), core.lastRead, 700);
   // Reading fails, and the lagging one answers that there is nothing to read.
   for (let nowMs = 900; nowMs < 20_000; nowMs += 100) {
-    core.answered(ends(1, 2), nowMs);
+    core.answered(ends(1, 2), core.lastRead, nowMs);
     core.tick(nowMs);
   }
   assert.ok(!did.includes("try"));
@@ -197,17 +197,17 @@ test("a place to begin that is found while another look already reads changes no
 test("a message that differs from the own log is no place to begin", () => {
   const { core } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: 42 })));
   core.beginAt({ ...data(2, { tag: 999 }), sequence: 42 });
-  core.answered(ends(1, 50), 0);
+  core.answered(ends(1, 50), core.lastRead, 0);
   assert.equal(core.next, 1);
 });
 
 test("a leader that loads isn't silent, and the lead is taken a lease after its last word", () => {
   const { core, did } = follower([]);
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1, { node: 2 }), 0);
   const wait = (fromMs: number, toMs: number, loads: boolean): void => {
     for (let nowMs = fromMs; nowMs < toMs; nowMs += 100) {
-      core.answered(ends(1, 1), nowMs);
+      core.answered(ends(1, 1), core.lastRead, nowMs);
       if (loads && nowMs % 1000 === 0) core.leaderLoads();
       core.tick(nowMs);
     }
@@ -222,12 +222,12 @@ test("a leader that loads isn't silent, and the lead is taken a lease after its 
 
 test("a leader isn't silent as long as the log has messages that the node has not read", () => {
   const { core, did } = follower([]);
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1, { node: 2 }), 0);
-  core.answered(ends(1, 1), 0);
+  core.answered(ends(1, 1), core.lastRead, 0);
   assert.ok(core.isCaughtUp);
   for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
-    core.answered(ends(1, 3), nowMs);
+    core.answered(ends(1, 3), core.lastRead, nowMs);
     core.tick(nowMs);
   }
   assert.deepEqual(did, ["apply"]);
@@ -245,4 +245,84 @@ test("a lead that was given up lets the next one serve at once, and none after t
   assert.ok(!core.mayServeAtOnce, "the lease of the new leader counts");
   core.read(data(4, { epoch: 2, node: 3 }), 300);
   assert.ok(!core.mayServeAtOnce);
+});
+
+test("an answer that later messages have overtaken is not stale, and the node reads on", () => {
+  const { core, did } = follower([]);
+  core.answered(ends(1, 1), core.lastRead, 0);
+  core.read(data(1, { ...LEAD, node: 2 }), 0);
+  const readBefore = core.lastRead;
+  core.read(data(2, { node: 2 }), 10);
+  core.read(data(3, { node: 2 }), 20);
+  core.answered(ends(1, 1), readBefore, 30);
+  core.answered(ends(3, 3), core.lastRead, 130);
+  assert.equal(core.next, 4, "it reads on, although the messages before were purged");
+  assert.equal(core.behind, 0);
+  assert.deepEqual(did, ["apply", "apply", "apply"]);
+});
+
+test("a place that is purged while the node searches for it is searched for again", () => {
+  const { core, did } = follower(own(1, 2, 3));
+  core.answered(ends(1, 3), 0, 0);
+  assert.equal(core.next, 1);
+  core.answered(ends(2, 3), core.lastRead, 100);
+  core.answered(ends(2, 3), core.lastRead, 200);
+  assert.equal(core.next, 2);
+  core.read(data(2), 200);
+  core.read(data(3), 200);
+  core.hasRead(200);
+  assert.ok(core.isCaughtUp);
+  assert.deepEqual(did, []);
+});
+
+test("a new node whose first message is purged begins with the next one", () => {
+  const { core, did } = follower([]);
+  core.answered(ends(1, 9), 0, 0);
+  core.answered(ends(5, 9), core.lastRead, 100);
+  core.answered(ends(5, 9), core.lastRead, 200);
+  assert.equal(core.next, 5);
+  assert.deepEqual(did, []);
+});
+
+test("a node that has not read the log is behind, and one that has is never less than 0 behind", () => {
+  const { core } = follower([]);
+  assert.equal(core.behind, 1, "it does not know the log yet");
+  core.answered(ends(7, 8), 0, 0);
+  assert.equal(core.behind, 2, "purged messages don't count");
+  core.read({ ...data(7, { node: 2 }), sequence: 7 }, 0);
+  core.read({ ...data(8, { node: 2 }), sequence: 8 }, 0);
+  core.hasRead(0);
+  assert.equal(core.behind, 0);
+  core.read({ ...data(9, { node: 2 }), sequence: 9 }, 10);
+  assert.equal(core.behind, 0);
+  core.answered(ends(7, 12), core.lastRead, 100);
+  assert.equal(core.behind, 3);
+});
+
+test("a node in a log that has lost its last messages counts none of these as unread", () => {
+  const { core } = follower([]);
+  core.answered(ends(1, 4), 0, 0);
+  core.read(data(1, { ...LEAD, node: 2 }), 0);
+  core.read(data(2, { node: 2 }), 0);
+  core.answered(ends(1, 2), core.lastRead, 100);
+  assert.equal(core.behind, 0);
+});
+
+test("a log of strangers' messages alone is lost for a node that was in the group", () => {
+  const { core, did } = follower(OWN);
+  core.answered(ends(1, 1), 0, 0);
+  core.read({ sequence: 1, bytes: new TextEncoder().encode("hello") }, 0);
+  for (let nowMs = 100; nowMs < 60_000; nowMs += 100) {
+    core.answered(ends(1, 1), core.lastRead, nowMs);
+    core.tick(nowMs);
+  }
+  assert.deepEqual(did, ["log-lost: it has no batch, but this node was in the group before"]);
+});
+
+test("a standby remembers where the segments that count begin, and no others", () => {
+  const { core } = follower([]);
+  core.answered(ends(1, 99), 0, 0);
+  core.read(data(1, { ...LEAD, node: 2 }), 0);
+  for (let n = 2; n < 99; n++) core.read(data(n, { node: 2, segment: n, oldest: n - 3 }), 0);
+  assert.deepEqual([...core.firstSequences.keys()], [95, 96, 97, 98]);
 });
