@@ -100,6 +100,8 @@ export class FollowerCore {
   #promised = 0;
   #readAgainFor = 0;
   #staleAnswers = 0;
+  /** Answers by which the log ends before the local one begins. */
+  #shortAnswers = 0;
   #tailSentAtMs = Number.NEGATIVE_INFINITY;
   /** The message at which reading started, if not the first, and its segment. */
   beganAt = 0;
@@ -354,9 +356,11 @@ export class FollowerCore {
         this.#host.appendTail(place.n, last, this.#own.lastSureBehind(place.n) > 0);
         return;
       }
-      // A batch leaves the local log only after a later one was acknowledged.
+      // A batch leaves the local log only after a later one was acknowledged. A log server that lags
+      // behind may lack that one.
       if (place.n < this.#own.first) {
-        this.#end("log-lost", `it ends with batch ${place.n}, but had acknowledged ${this.#own.first - 1}`);
+        if (++this.#shortAnswers > STALE_ANSWERS_MAX)
+          this.#end("log-lost", `it ends with batch ${place.n}, but had acknowledged ${this.#own.first - 1}`);
         return;
       }
       if (!this.#cut(place.n)) return;

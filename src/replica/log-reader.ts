@@ -61,7 +61,8 @@ export class LogReader {
       for await (const message of log.read(known, known)) core.beginAt(message);
     if (!this.#host.isFollowing()) return;
     core.answered(ends, readBefore, this.#host.nowMs());
-    if (core.next > 0 && core.next <= ends.last) await this.#readTo(ends.last);
+    if (core.next === 0 || core.next > ends.last) return;
+    await this.#readTo(ends.last);
     if (this.#host.isFollowing()) core.hasRead(this.#host.nowMs());
   }
 

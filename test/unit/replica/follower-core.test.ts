@@ -146,6 +146,8 @@ test("a shared log that ends before the own one begins was lost, and the directo
   core.answered(ends(1, 1), core.lastRead, 0);
   core.read(data(1), 0);
   core.answered(ends(1, 1), core.lastRead, 100);
+  assert.deepEqual(did, [], "it may be a log server that lags behind");
+  for (let nowMs = 200; nowMs < 10_000; nowMs += 100) core.answered(ends(1, 1), core.lastRead, nowMs);
   assert.deepEqual(did, ["log-lost: it ends with batch 1, but had acknowledged 6"]);
 });
 
