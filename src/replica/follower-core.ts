@@ -335,6 +335,12 @@ export class FollowerCore {
     if (++this.#staleAnswers > answersMax) this.#end("log-lost", why);
   }
 
+  /** The log ends before the local one begins; another log server may have more. */
+  #noteShort(n: number): void {
+    if (++this.#shortAnswers > STALE_ANSWERS_MAX)
+      this.#end("log-lost", `it ends with batch ${n}, but had acknowledged ${this.#own.first - 1}`);
+  }
+
   /** Restarts reading at a message that the node is sure of, or at the first one. */
   #seekAgain(): void {
     assert(!this.#ended, "a node reads nothing after its end");
@@ -356,11 +362,10 @@ export class FollowerCore {
         this.#host.appendTail(place.n, last, this.#own.lastSureBehind(place.n) > 0);
         return;
       }
-      // A batch leaves the local log only after a later one was acknowledged. A log server that lags
-      // behind may lack that one.
+      // A batch leaves the local log only after a later one was acknowledged, which a log server
+      // that lags behind may lack.
       if (place.n < this.#own.first) {
-        if (++this.#shortAnswers > STALE_ANSWERS_MAX)
-          this.#end("log-lost", `it ends with batch ${place.n}, but had acknowledged ${this.#own.first - 1}`);
+        this.#noteShort(place.n);
         return;
       }
       if (!this.#cut(place.n)) return;
