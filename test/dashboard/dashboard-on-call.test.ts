@@ -61,6 +61,29 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await notice.waitFor({ state: "detached" });
   });
 
+  it("names a job that crashes its workers, and says on the page of its tube why it failed", async () => {
+    await actions.client.ask("use crashes");
+    const id = (await actions.client.put("poison")).line.split(" ")[1]!;
+    await actions.page.goto(`${actions.base}/#/`);
+    const entry = actions.page.getByRole("listitem").filter({ hasText: `job ${id} of crashes` });
+    // The overview knows a tube's last ten minutes by steps of ten seconds.
+    while (!(await entry.isVisible())) {
+      const worker = await actions.connect();
+      await worker.ask(`reserve-job ${id}`);
+      worker.close();
+    }
+    await entry.getByText(/was reserved \d+ times, and its worker's connection ended each time/).waitFor();
+    await entry.getByText("With max-attempts, the tube buries such jobs.").waitFor();
+    await actions.page.getByText(/0 timed out · [\d.]+ disconnected · /).waitFor();
+    await entry.getByRole("link", { name: `job ${id} of crashes` }).click();
+    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
+    await actions.page.goto(`${actions.base}/#/tubes/crashes`);
+    const why = actions.page.getByRole("region", { name: "Why jobs failed", exact: true }).first();
+    await why.getByRole("row", { name: /its worker's connection ended 1 ready .*127\.0\.0\.1/ }).waitFor();
+    await assertAccessible(actions.page, "the tube of a job that crashes its workers");
+    await actions.client.ask(`delete ${id}`);
+  });
+
   it("finds a job by its id, and a text in all tubes, from any page", async () => {
     const id = await fill("found-a", 1);
     for (const tube of ["found-a", "found-b"]) {
