@@ -117,8 +117,8 @@ describe("the numbers of src/memory-bounds.md", () => {
 
 describe("the check of the table (canary)", () => {
   for (const [bound, wrong] of [
-    ["1,000 lines (`LINES_MAX`)", ""],
-    ["1,001 lines (`LINES_MAX`)", "has LINES_MAX = 1000"],
+    ["1,000 lines (`ITEMS_MAX`)", ""],
+    ["1,001 lines (`ITEMS_MAX`)", "has ITEMS_MAX = 1000"],
     ["1,000 lines, one per connection", "no constant"],
     ["8 MiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", ""],
     ["8 KiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", "= 8388608"],
@@ -128,13 +128,13 @@ describe("the check of the table (canary)", () => {
     ],
   ] as const)
     it(`compares ${bound}`, () => {
-      const found = wrongNumbers("acceptor/state/verbose-lines.ts", bound);
+      const found = wrongNumbers("acceptor/state/backlog.ts", bound);
       assert.equal(found.length, wrong === "" ? 0 : 1);
       assert.ok(wrong === "" || found[0]!.includes(wrong), `${found[0]}`);
     });
 
   it("fails for a constant that is not there", () => {
-    assert.throws(() => wrongNumbers("acceptor/state/verbose-lines.ts", "7 (`NONE_MAX`)"), /has NONE_MAX/);
+    assert.throws(() => wrongNumbers("acceptor/state/backlog.ts", "7 (`NONE_MAX`)"), /has NONE_MAX/);
   });
 
   for (const line of [
