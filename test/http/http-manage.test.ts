@@ -79,6 +79,22 @@ describe("browsing and managing over HTTP", () => {
       assert.equal((await server.ask(`/v1/leases/${jobs[0].lease}/delete`, { method: "POST" })).status, 410);
     });
 
+    it("lists all leases, and is deleted as a task if the client prefers that", async () => {
+      const jobs = Array.from({ length: 1000 }, () => ({ body: "x" }));
+      for (let each = 0; each < 2; each++) await server.ask("/v1/tubes/leased/jobs", { json: { jobs } });
+      for (const max of [1000, 10])
+        await server.ask("/v1/reserve", { json: { tubes: ["leased"], wait: 0, max } });
+      const { items, total } = (await server.ask("/v1/leases")).json;
+      assert.ok(total >= 1010 && items.length === total, `${items.length} of ${total}`);
+      const headers = { prefer: "respond-async" };
+      const path = "/v1/tubes/leased?force=true";
+      const { status, json, headers: given } = await server.ask(path, { method: "DELETE", headers });
+      assert.equal(status, 202);
+      assert.equal(given["location"], `/v1/tasks/${json.id}`);
+      await eventually("the task is done", async () => (await get(`/v1/tasks/${json.id}`)).state === "done");
+      assert.equal((await get(`/v1/tasks/${json.id}`)).affected, 2000);
+    });
+
     it("changes jobs, and moves them with their ids to tubes of any shard", async () => {
       const ids = await putTo("bulk-0", 20);
       const update = { states: ["ready"], where: { idTo: ids[9] }, set: { pri: 5, delay: 1000 } };

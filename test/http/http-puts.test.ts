@@ -199,6 +199,7 @@ describe("work over HTTP", () => {
         '{"neg":-0,"one":1.0,"e":1E5}',
         '{"a":1,"a":2}',
         '{"2":"b","1":"a"}',
+        '{"__proto__":{"a":1},"constructor":{"prototype":{}}}',
         '[ "\\u00e9", "é", null,\n\t{} ]',
         '"\\ud800"',
         "null",

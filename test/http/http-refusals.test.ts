@@ -78,6 +78,12 @@ describe("an early refusal over HTTP", () => {
     "a chunk's size": [`${POST}${CHUNKED}1\r\nx\r\nx`, 400, "bad-request"],
     "another coding": [`${POST}Transfer-Encoding: gzip, chunked\r\n\r\n`, 400, "bad-request"],
     "long headers": [`GET / HTTP/1.1\r\nX: ${"x".repeat(20_000)}`, 431, "headers-too-big"],
+    "an unknown Expect": [
+      `${POST}Expect: banana\r\nContent-Length: 9999999\r\n\r\n`,
+      417,
+      "expectation-failed",
+    ],
+    "no Host": ["POST /v1/tubes/q/jobs HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n", 400, "bad-request"],
     CONNECT: ["CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "method-not-allowed"],
   };
   for (const [what, [request, status, code]] of Object.entries(cases))
@@ -168,5 +174,33 @@ describe("an early refusal over HTTP", () => {
     await eventually("it has the answer and the end", () => client.hasEnd);
     await eventually("the connection is cut off", async () => (await cutOff()) > before);
     client.socket.destroy();
+  });
+
+  it("of a request during the close is a problem that says when to retry", async () => {
+    const stopping = await startHttpServer();
+    const client = new Client(stopping.port);
+    // A request that is not whole keeps its connection open.
+    await client.send(`${POST}Expect: 100-continue\r\nContent-Length: 14\r\n\r\n`);
+    await eventually("the request has begun", () => client.text.includes("100 Continue"));
+    const stopped = stopping.process.stop();
+    const isOpen = (): Promise<boolean> =>
+      new Promise((resolve) => {
+        const probe = connect(stopping.port, "127.0.0.1");
+        probe.on("connect", () => resolve(true)).on("error", () => resolve(false));
+        probe.on("connect", () => probe.destroy());
+      });
+    await eventually("the port is closed", async () => !(await isOpen()));
+    await client.send('{"body":"a b"}GET /v1/server HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await eventually("the connection ends", () => client.hasEnd || client.socket.destroyed);
+    await stopped;
+    const [, ...answers] = client.text.split(/(?=HTTP\/1\.1 )/);
+    assert.equal(answers.length, 2, client.text);
+    for (const answer of answers) {
+      assert.match(answer, /^HTTP\/1\.1 503 /);
+      assert.match(answer, /^content-type: application\/problem\+json/im);
+      assert.match(answer, /^retry-after: 1/im);
+      assert.match(answer, /^x-request-id: ./im);
+      assert.match(answer, /"code":"stopping"/);
+    }
   });
 });

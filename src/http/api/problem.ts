@@ -29,6 +29,7 @@ const PROBLEMS = {
   "body-too-big": [413, "The request is too large"],
   "uri-too-long": [414, "The address is too long"],
   "unsupported-media-type": [415, "The content type is not supported"],
+  "expectation-failed": [417, "The expectation can't be met"],
   "wrong-host": [421, "The server does not have this host name"],
   "idempotency-mismatch": [422, "The key was used for another request"],
   "backup-under-way": [409, "A backup is under way"],

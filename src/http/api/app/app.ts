@@ -13,7 +13,7 @@ import type { Authentication } from "../access/authentication.ts";
 import type { Api, Permission, Routes } from "../api.ts";
 import { freeGathered, gatherBody } from "../bodies/gathered-body.ts";
 import { jsonText } from "../bodies/json-text.ts";
-import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "../bodies/media.ts";
+import { encodeAs, MSGPACK_TYPES, parseMsgpack, takesGzip } from "../bodies/media.ts";
 import { addIdempotency, noteContent } from "../limits/answered-once.ts";
 import type { ConnectionBudget } from "../limits/connection-budget.ts";
 import { LingeringClose } from "../limits/lingering-close.ts";
@@ -26,7 +26,7 @@ import { Problem, type ProblemCode } from "../problem.ts";
 import { guardOf, guardReadsWithEffect } from "./guards.ts";
 import { MethodsByPath } from "./methods-by-path.ts";
 import { refuseUnknown } from "./strict-requests.ts";
-import { refuseConnect, refuseUnparsed } from "./unparsed.ts";
+import { refuseUnparsed, takeUnrouted } from "./unparsed.ts";
 import { validator } from "./validator.ts";
 
 /** Maximum size of a request in JSON or MessagePack, in bytes. */
@@ -40,6 +40,16 @@ const URL_BYTES_MAX = 8 * 1024;
 const PARAM_LENGTH_MAX = 700;
 /** Longer responses are compressed if the client accepts gzip. */
 const GZIP_BYTES_MIN = 4096;
+
+/** Options of Node's server. */
+const NODE_HTTP = {
+  headersTimeout: 10_000,
+  maxHeaderSize: 16 * 1024,
+  // The default of 30 s would round all timeouts up to that.
+  connectionsCheckingInterval: 2000,
+  // Node would refuse a request without Host by itself; the guard does that, with a problem.
+  requireHostHeader: false,
+};
 
 export interface AppOptions {
   readonly service: Service;
@@ -74,13 +84,11 @@ export function createApp(options: AppOptions): Api {
   const { onCutOff = () => {} } = options;
   const { room = new RequestBudget(BODY_BYTES_MAX), answerRoom = new ResponseBudget(ANSWER_BYTES_MAX) } =
     options;
-  // Node checks for slow clients every 30 s by default, which would round all timeouts up to that.
-  const http = { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 2000 };
-  const protocol = tls === undefined ? { http } : { https: { ...tls, ...http } };
+  const protocol = tls === undefined ? { http: NODE_HTTP } : { https: { ...tls, ...NODE_HTTP } };
   const lingering = new LingeringClose(onCutOff);
   const newId = requestIds(service.facts.instanceId);
   const api = Fastify({
-    ...(protocol as { http: typeof http }),
+    ...(protocol as { http: typeof NODE_HTTP }),
     logger: false,
     bodyLimit: BODY_BYTES_MAX,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
@@ -88,7 +96,8 @@ export function createApp(options: AppOptions): Api {
     connectionTimeout: SILENT_MS_MAX,
     keepAliveTimeout: 72_000,
     forceCloseConnections: "idle",
-    return503OnClosing: true,
+    // A hook below refuses requests during the close, with a problem.
+    return503OnClosing: false,
     requestIdHeader: false,
     genReqId: newId,
     schemaController: { compilersFactory: { buildValidator: notCalled, buildSerializer: notCalled } },
@@ -99,7 +108,7 @@ export function createApp(options: AppOptions): Api {
   // Schemas of responses only serve the OpenAPI document; routes return the final payload.
   api.setSerializerCompiler(() => (payload) => JSON.stringify(payload));
   decorateRequests(api);
-  refuseConnect(api, lingering, newId);
+  takeUnrouted(api, lingering, newId);
   const pipelined = new PipelinedAnswers();
   const guard = guardOf(hosts, tls !== undefined);
   api.addHook("onRequest", (request, reply, done) => {
@@ -118,6 +127,7 @@ export function createApp(options: AppOptions): Api {
     guard(request.raw);
     done();
   });
+  refuseDuringClose(api);
   options.connections?.addTo(api);
   lingering.addTo(api);
   api.addHook("preSerialization", (request, reply, payload, done) => {
@@ -155,6 +165,19 @@ function addChangeRules(api: Api, { service, tls, onChange }: AppOptions): void 
   guardReadsWithEffect(api, tls !== undefined);
   addIdempotency(api, service);
   addAudit(api, service, onChange);
+}
+
+/** Refuses requests that arrive on open connections while the application closes. */
+function refuseDuringClose(api: Api): void {
+  let isClosing = false;
+  api.addHook("preClose", (done) => {
+    isClosing = true;
+    done();
+  });
+  api.addHook("onRequest", (_request, _reply, done) => {
+    if (isClosing) throw new Problem("stopping", "The server is stopping; try again in a moment.");
+    done();
+  });
 }
 
 /** Replaces fastify's own compilers, several MB that it would load although others are set. */
@@ -203,7 +226,8 @@ function requestIds(instanceId: string): () => string {
 function addFormats(api: Api, room: RequestBudget): void {
   // Plain text may be the body of a job, so it is not parsed or gathered here.
   api.removeContentTypeParser("text/plain");
-  const parseJson = api.getDefaultJsonParser("error", "error");
+  // Such keys are as good as others: nothing merges a parsed value into another object.
+  const parseJson = api.getDefaultJsonParser("ignore", "ignore");
   type Done = (error: Error | null, value?: unknown) => void;
   const add = (types: string[], parse: (request: FastifyRequest, body: Buffer, done: Done) => void): void =>
     api.addContentTypeParser(types, (request, payload, done) => {
@@ -308,7 +332,7 @@ function compress(
 ): void {
   const isLong =
     (typeof payload === "string" || Buffer.isBuffer(payload)) && payload.length >= GZIP_BYTES_MIN;
-  const takes = request.headers["accept-encoding"]?.includes("gzip") === true;
+  const takes = takesGzip(request.headers["accept-encoding"]);
   if (!isLong || !takes || reply.hasHeader("content-encoding")) {
     done(null, payload);
     return;

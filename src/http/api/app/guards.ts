@@ -14,6 +14,8 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 const IPV4 = /^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$/;
 const IPV6 = /^\[[0-9a-fA-F:.]+\]$/;
 const PORT = /:[0-9]*$/;
+/** The expression by which Node knows this expectation. */
+const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i;
 /** The absolute form of a target, with its authority. */
 const ABSOLUTE = /^https?:\/\/([^/?#]*)/i;
 
@@ -49,7 +51,12 @@ export function checkForm({ httpVersion, headers, rawHeaders }: Form): void {
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
     if (rawHeaders[at]!.length === 4 && rawHeaders[at]!.toLowerCase() === "host") hosts++;
-  if (hosts > 1) throw refused("A request must have exactly one Host.");
+  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1"))
+    throw refused("A request must have exactly one Host.");
+  // HTTP/1.0 has no expectations. Node has answered those of 100-continue.
+  const { expect } = headers;
+  if (expect !== undefined && httpVersion === "1.1" && !CONTINUE.test(expect))
+    throw new Problem("expectation-failed", 'This server meets "Expect: 100-continue" and nothing else.');
 }
 
 /** Returns the host that the request is for. An absolute target takes precedence over Host. */
@@ -62,7 +69,7 @@ export function hostOf({ url = "", headers }: Pick<Form, "url" | "headers">): st
  * and localhost.
  */
 export function checkHost(host: string | undefined, hosts: ReadonlySet<string>): void {
-  // HTTP/1.0 and unix sockets need no Host header, and every browser sends one.
+  // HTTP/1.0 needs no Host header, one of HTTP/1.1 may be empty, and every browser sends a name.
   if (host === undefined || host === "") return;
   const name = host.replace(PORT, "").toLowerCase();
   if (name === "localhost" || IPV4.test(name) || IPV6.test(name) || hosts.has(name)) return;

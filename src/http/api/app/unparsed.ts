@@ -22,14 +22,18 @@ export function refuseUnparsed(lingering: LingeringClose, newId: () => string): 
   };
 }
 
-/** Answers CONNECT, which Node doesn't pass to the routes. */
-export function refuseConnect({ server }: Api, lingering: LingeringClose, newId: () => string): void {
+/**
+ * Answers CONNECT, which Node doesn't pass to the routes. Passes on requests with an unknown
+ * Expect, which Node would refuse without a problem; the guard refuses them.
+ */
+export function takeUnrouted({ server }: Api, lingering: LingeringClose, newId: () => string): void {
   server.on("connect", ({ socket }) => {
     const problem = new Problem("method-not-allowed", "This server is not a proxy; see /v1/openapi.json.");
     // Node has removed its own listeners. No resource exists at such a target, so nothing is
     // allowed.
     lingering.end(socket, responseOf(problem, newId(), ["allow: "]));
   });
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
 }
 
 /** Returns undefined for errors of the connection, such as a failed TLS handshake. */

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { mayDo, requirePermission } from "../access/authentication.ts";
 import type { Api, Routes } from "../api.ts";
+import { takesGzip } from "../bodies/media.ts";
 import { Problem } from "../problem.ts";
 import { Anything } from "../schemas.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";
@@ -118,7 +119,6 @@ function send(asset: Asset, request: FastifyRequest, reply: FastifyReply): Fasti
   reply.header("cache-control", "no-cache").header("etag", asset.etag).header("vary", "accept-encoding");
   if (request.headers["if-none-match"] === asset.etag) return reply.code(304).send();
   reply.type(asset.type);
-  const takesGzip = /\bgzip\b/.test(`${request.headers["accept-encoding"] ?? ""}`);
-  if (!takesGzip) return reply.send(asset.bytes);
+  if (!takesGzip(request.headers["accept-encoding"])) return reply.send(asset.bytes);
   return reply.header("content-encoding", "gzip").send(asset.gzipped);
 }

@@ -307,10 +307,10 @@ const addDelete: Routes = (api, service) => {
         summary: "Deletes all jobs of a tube, which disappears when no client uses or watches it",
         params: TubeParams,
         querystring: Query,
-        response: answers({ 200: Deleted }, 400, 404, 503),
+        response: answers({ 200: Deleted, 202: TaskBody }, 400, 404, 503),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       requireServing(service);
       const tube = tubeOf(request.params, request.query);
       const shard = shardOf(service, tube);
@@ -325,7 +325,12 @@ const addDelete: Routes = (api, service) => {
         shard,
         questionOf(tube, "delete", states, { where: {}, max: undefined, dryRun: false }),
       );
-      await task.done;
+      const soon = wantsTask(request) ? new Promise((resolve) => setTimeout(resolve)) : task.done;
+      await Promise.race([task.done, soon]);
+      if (task.state === "running") {
+        reply.code(202).header("location", `/v1/tasks/${task.id}`);
+        return taskView(task);
+      }
       const left = await service.tubes.tube(tube, shard);
       const counts = left === undefined ? { users: 0, watchers: 0 } : countsOf(left);
       return { deleted: task.affected, exists: left !== undefined, ...counts };

@@ -100,6 +100,11 @@ describe("the form of a request", () => {
   const cases: [expected: string, ...Parameters<typeof formOf>][] = [
     ["let in", "1.1", "Host", "a"],
     ["let in", "1.0"],
+    ["bad-request", "1.1"],
+    ["let in", "1.1", "Host", ""],
+    ["let in", "1.1", "Host", "a", "Expect", "100-Continue"],
+    ["expectation-failed", "1.1", "Host", "a", "Expect", "banana"],
+    ["let in", "1.0", "Expect", "banana"],
     ["bad-request", "0.9"],
     ["bad-request", "2.0", "Host", "a"],
     ["let in", "1.1", "Host", "a", "Transfer-Encoding", "Chunked"],
