@@ -66,8 +66,8 @@ export const Attribute = {
    */
   Disconnects: 27,
   /**
-   * f64. The next tick that a schedule had before the wall clock went back. Records of older servers
-   * lack it.
+   * f64. The next tick that a schedule had before the wall clock went back. Records of older
+   * servers lack it.
    */
   ScheduleHeld: 30,
   /** The progress of a schedule (message/schedule-record.ts). */

@@ -1,5 +1,5 @@
-// Times in the log, and wall clocks that are wrong at a start: no more of a delay, of a time to live
-// or of the memory of a key remains than was recorded.
+// Times in the log, and wall clocks that are wrong at a start: no more of a delay, of a time to
+// live or of the memory of a key remains than was recorded.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

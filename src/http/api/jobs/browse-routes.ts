@@ -168,7 +168,9 @@ interface Merged {
   readonly examined: number;
 }
 
-/** Merges the jobs of several shards by id, each once: one that has just moved is on two of them. */
+/**
+ * Merges the jobs of several shards by id, each once: one that has just moved is on two of them.
+ */
 function merged(lists: readonly (readonly BrowsePart[])[], limit: number, order: Cursor["order"]): Merged {
   const ends = lists.map((parts) => parts.at(-1)!);
   const examined = lists.flat().reduce((sum, part) => sum + part.examined, 0);
