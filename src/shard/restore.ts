@@ -185,8 +185,8 @@ export class Restore {
 
   /**
    * Returns by how much the wall clock is ahead of the monotonic clock, for the times of the
-   * decoded record. A record from the future shows that the clock is behind, or was ahead then: no time has
-   * passed for its job, so that no more of its times remains than was recorded.
+   * decoded record. A record from the future shows that the clock is behind, or was ahead then: no
+   * time has passed for its job, so that no more of its times remains than was recorded.
    */
   #offsetOfRecord(): number {
     return Math.max(this.#wallOffsetMs, this.#fields.createdAtMs - this.#nowMs);
