@@ -8,6 +8,7 @@ import Fastify, { type FastifyError, type FastifyReply, type FastifyRequest } fr
 import type { TSchema } from "typebox";
 import { Busy } from "../../link/busy.ts";
 import type { Service } from "../../queue/service.ts";
+import { takesGzip } from "../accept-encoding.ts";
 import { addAudit } from "../access/audit.ts";
 import type { Authentication } from "../access/authentication.ts";
 import type { Api, Permission, Routes } from "../api.ts";
