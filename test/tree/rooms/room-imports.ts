@@ -81,7 +81,7 @@ const TABLE: Readonly<Record<string, string>> = {
     "./{api/jobs,api/bodies,api/admin,api/limits,api,queue,state,link} message ring base protocol",
   "http/api/flows": "./{api/jobs,api/bodies,api,queue,link} protocol base",
   "http/api/dashboard":
-    "./{api/bodies,api/tubes,api/jobs,api/admin,api/access,api,queue,state} dashboard/parts message base",
+    "./{api/tubes,api/jobs,api/admin,api/access,api,queue,state} dashboard/parts message base",
   http:
     "./api/{dashboard,flows,tubes,jobs,app,admin,access,limits} ./{api,queue,state,link} " +
     "acceptor/{sockets,connection,admission,state} loop message ring access",
