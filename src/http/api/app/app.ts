@@ -14,7 +14,7 @@ import type { Authentication } from "../access/authentication.ts";
 import type { Api, Permission, Routes } from "../api.ts";
 import { freeGathered, gatherBody } from "../bodies/gathered-body.ts";
 import { jsonText } from "../bodies/json-text.ts";
-import { encodeAs, MSGPACK_TYPES, parseMsgpack, takesGzip } from "../bodies/media.ts";
+import { encodeAs, MSGPACK_TYPES, parseMsgpack } from "../bodies/media.ts";
 import { addIdempotency, noteContent } from "../limits/answered-once.ts";
 import type { ConnectionBudget } from "../limits/connection-budget.ts";
 import { LingeringClose } from "../limits/lingering-close.ts";

@@ -28,19 +28,6 @@ export function wantsMsgpack(request: FastifyRequest): boolean {
   return accept?.includes("msgpack") === true && MSGPACK_TYPES.has(accept.split(/[,;]/, 1)[0]!.trim());
 }
 
-/** Tells whether an Accept-Encoding allows gzip: by its name or by "*", with a weight above 0. */
-export function takesGzip(accepted: string | string[] | undefined): boolean {
-  let other = false;
-  for (const each of `${accepted ?? ""}`.toLowerCase().split(",")) {
-    const [coding, ...parameters] = each.split(";").map((part) => part.trim());
-    const weight = parameters.find((parameter) => parameter.startsWith("q="));
-    const isTaken = weight === undefined || Number(weight.slice(2)) > 0;
-    if (coding === "gzip" || coding === "x-gzip") return isTaken;
-    if (coding === "*") other = isTaken;
-  }
-  return other;
-}
-
 export const packMsgpack = (value: unknown): Buffer => packr.pack(value);
 
 /**

@@ -2,9 +2,9 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { takesGzip } from "../accept-encoding.ts";
 import { mayDo, requirePermission } from "../access/authentication.ts";
 import type { Api, Routes } from "../api.ts";
-import { takesGzip } from "../bodies/media.ts";
 import { Problem } from "../problem.ts";
 import { Anything } from "../schemas.ts";
 import { type Asset, loadAssets } from "./dashboard-assets.ts";

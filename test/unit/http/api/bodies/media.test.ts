@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { packMsgpack, parseMsgpack, takesGzip } from "../../../../../src/http/api/bodies/media.ts";
+import { packMsgpack, parseMsgpack } from "../../../../../src/http/api/bodies/media.ts";
 import { Problem } from "../../../../../src/http/api/problem.ts";
 import { checkProperty } from "../../../../support/seeded-property.ts";
 
@@ -126,23 +126,4 @@ describe("parseMsgpack", () => {
       500,
     );
   });
-});
-
-describe("an Accept-Encoding", () => {
-  const cases: [accepted: string | undefined, takes: boolean][] = [
-    [undefined, false],
-    ["", false],
-    ["gzip", true],
-    ["br, GZIP;q=0.5", true],
-    ["x-gzip", true],
-    ["gzip;q=0, identity", false],
-    ["gzip ; q=0.000", false],
-    ["gzip;Q=0, *", false],
-    ["*", true],
-    ["*;q=0", false],
-    ["identity, *;q=0.1", true],
-    ["notgzip", false],
-  ];
-  for (const [accepted, takes] of cases)
-    it(`${accepted}: ${takes ? "gzip" : "as it is"}`, () => assert.equal(takesGzip(accepted), takes));
 });
