@@ -1,12 +1,16 @@
 // The option `on-duplicate`: what a put does to a waiting job that already has its unique key.
 
 import { assert } from "../base/assert.ts";
+import { ATTRIBUTE_BYTES_MAX, Attribute } from "../protocol/job-attribute.ts";
 import { OnDuplicate } from "../protocol/job-options.ts";
 import { JobChanges } from "./job-changes.ts";
 import type { JobAttributes } from "./jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { NewJob } from "./jobs/new-job.ts";
 import { Outcome } from "./jobs/outcome.ts";
+import { weighs } from "./policies/group-membership.ts";
+import { PutVerdict } from "./policies/put-verdict.ts";
+import { textAttribute } from "./policies/stored-attributes.ts";
 
 /**
  * Maximum bytes of a body that replaces another. It has to fit into one record: if the server died
@@ -22,9 +26,14 @@ export class Duplicates extends JobChanges {
    */
   putAgain(id: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
     assert(attributes.hasKey, "only a put with a key has a duplicate");
-    if (attributes.onDuplicate === OnDuplicate.Keep) return Outcome.Kept;
     const slot = this.find(id);
-    if (attributes.onDuplicate === OnDuplicate.Refuse || slot === NO_SLOT) return Outcome.Duplicate;
+    if (attributes.onDuplicate === OnDuplicate.Refuse) return Outcome.Duplicate;
+    if (attributes.onDuplicate !== OnDuplicate.Replace && slot !== NO_SLOT) {
+      const verdict = this.policies.flows.judgeAgain(slot, attributes, false);
+      if (verdict !== PutVerdict.Welcome) return Outcome.Duplicate;
+    }
+    if (attributes.onDuplicate === OnDuplicate.Keep) return Outcome.Kept;
+    if (slot === NO_SLOT) return Outcome.Duplicate;
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     if (state !== JobState.Ready && state !== JobState.Delayed) return Outcome.Duplicate;
     if (attributes.onDuplicate === OnDuplicate.Replace)
@@ -34,35 +43,39 @@ export class Duplicates extends JobChanges {
       : this.#debounce(slot, job, attributes, nowMs);
   }
 
-  /** Gives a waiting job the body, priority and times of a put. It keeps its id, age and group. */
+  /**
+   * Gives a waiting job the body, priority and times of a put, and its other attributes as far as
+   * it names them. The job keeps its id, age and group, so a put that names another group is
+   * refused.
+   */
   #replace(slot: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
-    if (
-      job.bodyBytes > REPLACING_BODY_BYTES_MAX ||
-      this.records?.fitsOneRecord(slot, job.bodyBytes) === false
-    )
-      return Outcome.TooBig;
+    const stored = this.policies.attributes;
+    const fixed = stored.mergedWith(slot, attributes);
+    const refusal = this.#refusalOf(slot, job, attributes, fixed.length);
+    if (refusal !== Outcome.Done) return refusal;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.tubeOf(slot);
     const growth = job.bodyBytes - page.bodyBytes[row]!;
-    if (tube.policy !== undefined && growth > 0 && tube.bytes + growth > tube.policy.maxBytes) {
-      tube.counts.rejected++;
-      this.putRefusals++;
-      return Outcome.TubeFull;
-    }
-    if (this.records?.roomForPut() === false) return Outcome.NoRoom;
     const delayMs = job.delaySeconds * 1000 + job.delayMillis;
     const fromMs = Math.max(nowMs, job.atMs);
     const ttlMs = tube.policy?.ttlMs ?? 0;
     const usualMs = ttlMs > 0 ? fromMs + ttlMs : 0;
-    (delayMs > 0 ? tube.delayed : tube.ready).makeRoom();
+    (delayMs > 0 || attributes.after !== 0 ? tube.delayed : tube.ready).makeRoom();
     assert(page.extras !== undefined, "a job with a key has extras");
     // The ready queue makes room only for jobs without a group.
     tube.groups?.makeRoom(page.extras.groupRow[row]!);
     tube.expiry.makeRoom();
+    if (attributes.namesBatch) this.jobs.makeFlows(page);
+    // This is the last step that may fail.
+    const cell = stored.store(fixed);
     this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
     this.queues.reprioritise(slot, tube, job.pri);
     this.queues.leave(slot);
+    stored.exchange(page.extras, row, cell, fixed.length, attributes.untilReserve);
+    if (attributes.uniqueUntilMs > 0) this.policies.keys.lastUntil(slot, attributes.uniqueUntilMs);
+    const isLost = attributes.lost !== undefined && !this.batches.waits(slot);
+    if (attributes.namesBatch) this.batches.join(slot, attributes);
     this.bodies.free(page.body[row]!);
     page.body[row] = body;
     page.bodyBytes[row] = job.bodyBytes;
@@ -70,12 +83,43 @@ export class Duplicates extends JobChanges {
     assert(tube.bytes >= 0, "the bytes of a replaced body were counted");
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
-    if (delayMs > 0 || this.batches.waits(slot)) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
+    if (isLost) this.beginLost(slot, tube, attributes.lost!, nowMs);
+    else if (delayMs > 0 || this.batches.waits(slot)) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     this.records?.replaced(slot);
+    if (weighs(attributes)) this.store.weighGroup(slot, tube);
     this.meter?.stored(job.bodyBytes);
     this.runDueAndServe(tube, nowMs);
     return Outcome.Replaced;
+  }
+
+  /** Returns why a waiting job isn't replaced, or Done, before anything has changed. */
+  #refusalOf(slot: number, job: NewJob, attributes: JobAttributes, fixedBytes: number): Outcome {
+    const verdict = this.policies.flows.judgeAgain(slot, attributes, true);
+    if (verdict === PutVerdict.BatchOrder) return Outcome.BatchOrder;
+    if (verdict !== PutVerdict.Welcome || this.#namesOtherGroup(slot, attributes)) return Outcome.Duplicate;
+    const fixedGrowth = Math.max(0, fixedBytes - this.policies.attributes.fixedAttributes(slot).length);
+    if (
+      job.bodyBytes > REPLACING_BODY_BYTES_MAX ||
+      fixedBytes > ATTRIBUTE_BYTES_MAX ||
+      this.records?.fitsOneRecord(slot, job.bodyBytes + fixedGrowth) === false
+    )
+      return Outcome.TooBig;
+    const tube = this.tubeOf(slot);
+    const growth = job.bodyBytes - this.jobs.pageOf(slot).bodyBytes[rowOf(slot)]!;
+    if (tube.policy !== undefined && growth > 0 && tube.bytes + growth > tube.policy.maxBytes) {
+      tube.counts.rejected++;
+      this.putRefusals++;
+      return Outcome.TubeFull;
+    }
+    return this.records?.roomForPut() === false ? Outcome.NoRoom : Outcome.Done;
+  }
+
+  #namesOtherGroup(slot: number, { fixed }: JobAttributes): boolean {
+    const group = textAttribute(fixed.bytes, fixed.length, Attribute.Group);
+    if (group === "") return false;
+    const own = this.policies.attributes.fixedAttributes(slot);
+    return group !== textAttribute(own, own.length, Attribute.Group);
   }
 
   /** Raises the priority of a waiting job to that of a put. */

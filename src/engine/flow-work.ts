@@ -86,6 +86,7 @@ export class FlowWork extends Transfers {
       if (slot === NO_SLOT) break;
       const batch = this.#sweptBatch(slot);
       if (batch === undefined) continue;
+      if (this.#stays(slot)) continue;
       this.discard(slot, ENDS.Cancelled, nowMs);
       if (batch.open === 0) sweeping.delete(batch);
       left--;
@@ -93,14 +94,21 @@ export class FlowWork extends Transfers {
     if (place.id >= this.#sweptUpTo) sweeping.clear();
   }
 
-  /** Returns the batch of a member that this pass removes. */
+  /** Returns whether a member outlives its batch because a worker has it, or it is in transit. */
+  #stays(slot: number): boolean {
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    if (state === JobState.Reserved && this.batches.spare(slot)) this.records?.updated(slot);
+    // A member in transit is spared by the shard where it ends up.
+    return state === JobState.Reserved || state === JobState.Moving;
+  }
+
+  /** Returns the batch of a member that this pass removes, or spares because a worker has it. */
   #sweptBatch(slot: number): BatchRow | undefined {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     const flows = page.extras?.flows;
-    if (flows === undefined || flows.batch[row] === 0 || (flows.flags[row]! & FlowFlag.Ended) !== 0)
-      return undefined;
-    if (page.state[row] === JobState.Reserved || page.state[row] === JobState.Moving) return undefined;
+    if (flows === undefined || flows.batch[row] === 0) return undefined;
+    if ((flows.flags[row]! & (FlowFlag.Ended | FlowFlag.Spared)) !== 0) return undefined;
     const batch = this.batches.of(flows.batch[row]!);
     assert(batch === undefined || batch.open > 0, "a member that has not ended is counted");
     return batch !== undefined && this.batches.sweeping.has(batch) ? batch : undefined;

@@ -114,7 +114,7 @@ export class JobCommands extends BatchReserves {
     if (!isPlain) this.#beginPolicies(slot, tube, job, attributes, nowMs);
     // `nowMs` is when this turn began. If that was before the put arrived, the delay must not start
     // earlier than the put.
-    if (attributes?.lost !== undefined) this.#beginLost(slot, tube, attributes.lost, nowMs);
+    if (attributes?.lost !== undefined) this.beginLost(slot, tube, attributes.lost, nowMs);
     else if (delayMs > 0) this.queues.becomeDelayed(slot, tube, Math.max(nowMs, job.atMs) + delayMs);
     else this.queues.becomeReady(slot, tube, nowMs);
     if (this.records?.put(slot) === false) return this.#undoPut(slot, tube, attributes);
@@ -127,8 +127,8 @@ export class JobCommands extends BatchReserves {
     return Outcome.Done;
   }
 
-  /** Buries a new job whose batch has failed already. */
-  #beginLost(slot: number, tube: Tube, reason: Uint8Array, nowMs: number): void {
+  /** Buries a job that is in no queue, because the batch that it would wait for has failed. */
+  protected beginLost(slot: number, tube: Tube, reason: Uint8Array, nowMs: number): void {
     this.policies.failures.add(slot, ENDS.Buried.failure, NOBODY, nowMs, spanOf(reason));
     this.countBury(slot, tube);
     this.queues.becomeBuried(slot, tube, nowMs);

@@ -110,6 +110,8 @@ export class Transfers extends Duplicates {
       this.records?.updated(slot);
       this.policies.deaths.leaveAfterAll(slot);
     } else this.queues.becomeReady(slot, tube, nowMs);
+    // The pass over a cancelled batch has left it alone, or will.
+    if (this.batches.spare(slot)) this.records?.updated(slot);
     this.runDueAndServe(tube, nowMs);
     this.dropIfUnused(tube);
   }

@@ -54,8 +54,7 @@ export const Attribute = {
    */
   Failures: 24,
   /**
-   * f64, u8. The number of the batch of which the job is a member, and whether it has ended: 1 once
-   * the job has died.
+   * f64, u8. The number of the batch of which the job is a member, and BatchMarks.
    */
   Batch: 25,
   /** f64, u8. The number of the batch that the job waits for, and 1 for any outcome. */
@@ -74,6 +73,14 @@ export const Attribute = {
   ScheduleProgress: 31,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
+
+/** What became of a member of a batch, as bits. */
+export const BatchMark = {
+  /** It has died, so its membership has ended. */
+  Ended: 1,
+  /** It outlives the cancellation of its batch. Records of older servers lack this. */
+  Spared: 2,
+} as const;
 
 /** The state of the unique key that a job was put with. */
 export const KeyState = {
@@ -189,11 +196,11 @@ export class AttributeWriter {
     this.#memory.view.setFloat64(this.#head(tag, 8), value, true);
   }
 
-  /** Appends a number and a flag. */
-  flagged(tag: Attribute, value: number, flag: boolean): void {
+  /** Appends a number and some bits. */
+  flagged(tag: Attribute, value: number, bits: number): void {
     const at = this.#head(tag, 9);
     this.#memory.view.setFloat64(at, value, true);
-    this.#memory.bytes[at + 8] = flag ? 1 : 0;
+    this.#memory.bytes[at + 8] = bits;
   }
 
   /** Appends at most 255 bytes. */

@@ -6,6 +6,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
+import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { FlowFlag } from "../jobs/job-flows.ts";
 import { type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
 import { SortedNumbers } from "../jobs/sorted-numbers.ts";
@@ -155,11 +156,49 @@ export class BatchTable {
         batch.open++;
         this.counts.openMembers++;
       } else batch.dead++;
-      if (arrived) batch.arrivals++;
+      if (arrived) {
+        batch.arrivals++;
+        this.spare(slot);
+      }
     }
     if (!arrived) return;
     const awaited = this.#byNumber.get(flows.after[row]!);
     if (awaited !== undefined) awaited.arrivals++;
+  }
+
+  /**
+   * Gives a job without a queue the batches that a put names, if it doesn't have them. The page has
+   * its columns.
+   */
+  join(slot: number, { batch: number, after, afterName, afterAny }: JobAttributes): void {
+    const { flows } = this.#jobs.pageOf(slot).extras!;
+    const row = rowOf(slot);
+    assert(flows !== undefined, "the page of a job that joins a batch has the columns");
+    const batch = this.#byNumber.get(number);
+    if (batch !== undefined && flows.batch[row] !== number) {
+      assert(batch.state === BatchState.Open, "only an open batch takes members");
+      flows.batch[row] = number;
+      flows.flags[row]! &= ~(FlowFlag.Ended | FlowFlag.Spared);
+      batch.open++;
+      this.counts.openMembers++;
+    }
+    if (afterName === "") return;
+    if (flows.after[row] === 0) flows.after[row] = after;
+    if (afterAny) flows.flags[row]! |= FlowFlag.Any;
+    else flows.flags[row]! &= ~FlowFlag.Any;
+  }
+
+  /**
+   * Lets a member outlive its cancelled batch, whatever passes come, also after a restart. Returns
+   * whether this is new, and has to be logged.
+   */
+  spare(slot: number): boolean {
+    const flows = this.#jobs.pageOf(slot).extras?.flows;
+    const row = rowOf(slot);
+    if (flows === undefined || (flows.flags[row]! & (FlowFlag.Ended | FlowFlag.Spared)) !== 0) return false;
+    if (this.#byNumber.get(flows.batch[row]!)?.state !== BatchState.Cancelled) return false;
+    flows.flags[row]! |= FlowFlag.Spared;
+    return true;
   }
 
   /**

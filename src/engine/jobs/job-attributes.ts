@@ -6,6 +6,7 @@ import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
+  BatchMark,
   DeathReason,
   FIRST_MUTABLE_ATTRIBUTE,
 } from "../../protocol/job-attribute.ts";
@@ -52,6 +53,8 @@ export class JobAttributes {
   /** Number of the batch of which the job is a member, and whether it has ended; 0 for none. */
   batch = 0;
   batchHasEnded = false;
+  /** Whether the member outlives the cancellation of its batch. */
+  batchIsSpared = false;
   /** Number of the batch that the job waits for, and whether for any outcome; 0 for none. */
   after = 0;
   afterAny = false;
@@ -95,6 +98,7 @@ export class JobAttributes {
     this.debounceMaxMs = 0;
     this.batch = 0;
     this.batchHasEnded = false;
+    this.batchIsSpared = false;
     this.after = 0;
     this.afterAny = false;
     this.batchName = "";
@@ -172,7 +176,8 @@ export class JobAttributes {
         break;
       case Attribute.Batch:
         this.batch = view.getFloat64(valueAt, true);
-        this.batchHasEnded = bytes[valueAt + 8] === 1;
+        this.batchHasEnded = (bytes[valueAt + 8]! & BatchMark.Ended) !== 0;
+        this.batchIsSpared = (bytes[valueAt + 8]! & BatchMark.Spared) !== 0;
         break;
       case Attribute.After:
         this.after = view.getFloat64(valueAt, true);

@@ -29,4 +29,6 @@ export const FlowFlag = {
   Ended: 1,
   /** The job waits for the end of its batch, whatever the outcome. */
   Any: 2,
+  /** Its batch was cancelled while a worker had the member, so no sweep removes it. */
+  Spared: 4,
 } as const;

@@ -76,3 +76,9 @@ export class GroupMembership {
 export function hasGroup({ fixed }: JobAttributes): boolean {
   return findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group) >= 0;
 }
+
+/** Returns whether a put sets the weight of its group: a group without a weight has weight 1. */
+export function weighs(attributes: JobAttributes): boolean {
+  const { fixed } = attributes;
+  return hasGroup(attributes) || findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight) >= 0;
+}

@@ -284,6 +284,17 @@ export class KeyTable {
     }
   }
 
+  /** Sets the time until which a key is remembered. */
+  lastUntil(row: number, untilMs: number): void {
+    assert(untilMs > 0, "a key is remembered until a time");
+    const isFree = this.slotOf(row) === NO_HOLDER;
+    if (isFree) this.#windows.remove(row);
+    this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK] = untilMs;
+    if (!isFree) return;
+    this.#windows.push(row);
+    this.#updateNext();
+  }
+
   /** Assigns a free key to a job, which holds it until it ends. */
   hold(row: number, slot: number, id: number): void {
     const page = this.#pages[row >>> PAGE_BITS]!;

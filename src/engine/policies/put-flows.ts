@@ -7,13 +7,17 @@ import { Span } from "../../protocol/request.ts";
 import type { BatchRow } from "../flows/batch-row.ts";
 import type { BatchTable } from "../flows/batch-table.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
+import { FlowFlag } from "../jobs/job-flows.ts";
+import { type JobTable, rowOf } from "../jobs/job-table.ts";
 import { PutVerdict } from "./put-verdict.ts";
 
 export class PutFlows {
   readonly #batches: BatchTable;
+  readonly #jobs: JobTable;
 
-  constructor({ batches }: { readonly batches: BatchTable }) {
+  constructor({ batches, jobs }: { readonly batches: BatchTable; readonly jobs: JobTable }) {
     this.#batches = batches;
+    this.#jobs = jobs;
   }
 
   /** Returns a batch that all shards know. */
@@ -40,6 +44,48 @@ export class PutFlows {
     if (attributes.after !== 0 && attributes.after >= batch.number) return PutVerdict.BatchOrder;
     attributes.batch = batch.number;
     return PutVerdict.Welcome;
+  }
+
+  /**
+   * Judges a put whose key a job has, after `judge`, by the batches of that job. `mayJoin` says
+   * whether the job may take those of the put. Otherwise, it must have them already: a put that
+   * succeeds never drops a batch.
+   */
+  judgeAgain(slot: number, attributes: JobAttributes, mayJoin: boolean): PutVerdict {
+    if (!attributes.namesBatch) return PutVerdict.Welcome;
+    const batch = this.#batches.of(this.#jobs.pageOf(slot).extras?.flows?.batch[rowOf(slot)] ?? 0);
+    const awaited = this.#batches.awaitedBy(slot);
+    if (!this.#mayBeMember(slot, batch, attributes, mayJoin)) return PutVerdict.Duplicate;
+    if (!this.#mayWait(slot, awaited, attributes, mayJoin)) return PutVerdict.Duplicate;
+    const after = awaited?.number ?? attributes.after;
+    const member = batch?.number ?? attributes.batch;
+    return after !== 0 && member !== 0 && after >= member ? PutVerdict.BatchOrder : PutVerdict.Welcome;
+  }
+
+  #mayBeMember(
+    slot: number,
+    batch: BatchRow | undefined,
+    attributes: JobAttributes,
+    mayJoin: boolean,
+  ): boolean {
+    if (attributes.batch === 0) return true;
+    if (batch === undefined) return mayJoin;
+    return batch.number === attributes.batch && !this.#has(slot, FlowFlag.Ended);
+  }
+
+  #mayWait(
+    slot: number,
+    awaited: BatchRow | undefined,
+    { after, afterName, afterAny, lost }: JobAttributes,
+    mayJoin: boolean,
+  ): boolean {
+    if (awaited === undefined || afterName === "") return mayJoin || (after === 0 && lost === undefined);
+    if (awaited.name !== afterName) return false;
+    return mayJoin || afterAny === this.#has(slot, FlowFlag.Any);
+  }
+
+  #has(slot: number, flag: number): boolean {
+    return ((this.#jobs.pageOf(slot).extras?.flows?.flags[rowOf(slot)] ?? 0) & flag) !== 0;
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
+import { Memory } from "../../base/memory.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { type Attribute, type AttributeWriter, DeathReason } from "../../protocol/job-attribute.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
@@ -16,12 +17,21 @@ import type { Failures } from "./failures.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 
 const NO_BYTES: Uint8Array = new Uint8Array(0);
+const GROUP: number = attribute.Attribute.Group;
+const WEIGHT: number = attribute.Attribute.Weight;
+/** Immutable attributes that a put gives to a job that it replaces. */
+const CARRIED: ReadonlySet<number> = new Set([
+  attribute.Attribute.UntilReserve,
+  attribute.Attribute.Weight,
+  attribute.Attribute.Meta,
+]);
 
 export class StoredAttributes {
   readonly #shard: ShardState;
   readonly #keys: UniqueKeys;
   readonly #failures: Failures;
   readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
+  readonly #merged = new attribute.AttributeWriter(Memory.ofSize(2 * attribute.ATTRIBUTE_BYTES_MAX));
 
   constructor(shard: ShardState, keys: UniqueKeys, failures: Failures) {
     this.#shard = shard;
@@ -60,7 +70,46 @@ export class StoredAttributes {
     flows.batch[row] = attributes.batch;
     flows.after[row] = attributes.after;
     flows.flags[row] =
-      (attributes.batchHasEnded ? FlowFlag.Ended : 0) | (attributes.afterAny ? FlowFlag.Any : 0);
+      (attributes.batchHasEnded ? FlowFlag.Ended : 0) |
+      (attributes.batchIsSpared ? FlowFlag.Spared : 0) |
+      (attributes.afterAny ? FlowFlag.Any : 0);
+  }
+
+  /**
+   * Returns the immutable attributes of a job after a put has replaced it: what the put names, and
+   * the rest of the job's own. Valid until the next call.
+   */
+  mergedWith(slot: number, { fixed }: JobAttributes): Uint8Array {
+    const writer = this.#merged;
+    writer.clear();
+    const own = this.fixedAttributes(slot);
+    const names = (tag: number): boolean => attribute.findAttribute(fixed.bytes, 0, fixed.length, tag) >= 0;
+    // A group without a weight has weight 1.
+    const named = (tag: number): boolean => names(tag) || (tag === WEIGHT && names(GROUP));
+    for (let at = 0; at + 2 <= own.length; at += 2 + own[at + 1]!)
+      if (!CARRIED.has(own[at]!) || !named(own[at]!))
+        writer.text(own[at] as Attribute, own, at + 2, at + 2 + own[at + 1]!);
+    for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed.bytes[at + 1]!)
+      if (CARRIED.has(fixed.bytes[at]!))
+        writer.text(fixed.bytes[at] as Attribute, fixed.bytes, at + 2, at + 2 + fixed.bytes[at + 1]!);
+    return writer.bytes.subarray(0, writer.length);
+  }
+
+  /** Stores immutable attributes for `exchange`. Throws RangeError when memory is exhausted. */
+  store(bytes: Uint8Array): number {
+    assert(bytes.length <= attribute.ATTRIBUTE_BYTES_MAX, "the attributes of a job are limited");
+    if (bytes.length === 0) return EMPTY_BODY;
+    const cell = this.#shard.bodies.allocate(bytes.length);
+    this.#shard.bodies.write(cell, 0, bytes, 0, bytes.length);
+    return cell;
+  }
+
+  /** Gives a job other immutable attributes, which are stored already. */
+  exchange(extras: JobExtras, row: number, cell: number, length: number, untilReserve: boolean): void {
+    this.#shard.bodies.free(extras.attributes[row]!);
+    extras.attributes[row] = cell;
+    extras.attributeBytes[row] = length;
+    if (untilReserve) extras.flags[row]! |= ExtraFlag.UntilReserve;
   }
 
   /** Frees everything that a job has in the arena besides its body. */
@@ -165,9 +214,12 @@ export class StoredAttributes {
 }
 
 function writeFlows({ batch, after, flags }: JobFlows, row: number, writer: AttributeWriter): void {
-  const { Attribute } = attribute;
-  if (batch[row] !== 0) writer.flagged(Attribute.Batch, batch[row]!, (flags[row]! & FlowFlag.Ended) !== 0);
-  if (after[row] !== 0) writer.flagged(Attribute.After, after[row]!, (flags[row]! & FlowFlag.Any) !== 0);
+  const { Attribute, BatchMark } = attribute;
+  const flag = flags[row]!;
+  const ended = (flag & FlowFlag.Ended) === 0 ? 0 : BatchMark.Ended;
+  const spared = (flag & FlowFlag.Spared) === 0 ? 0 : BatchMark.Spared;
+  if (batch[row] !== 0) writer.flagged(Attribute.Batch, batch[row]!, ended | spared);
+  if (after[row] !== 0) writer.flagged(Attribute.After, after[row]!, Number((flag & FlowFlag.Any) !== 0));
 }
 
 /** Returns the value of a text attribute as Latin-1, or "". */

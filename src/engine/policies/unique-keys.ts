@@ -95,6 +95,13 @@ export class UniqueKeys {
     return true;
   }
 
+  /** Sets the time until which the key of a job is remembered. */
+  lastUntil(slot: number, untilMs: number): void {
+    const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    assert(keyRow !== NO_ROW, "a job that is replaced has its key");
+    this.table.lastUntil(keyRow, untilMs);
+  }
+
   /** Removes a job's key, even if it would be remembered. */
   drop(slot: number): void {
     const { extras } = this.#shard.jobs.pageOf(slot);

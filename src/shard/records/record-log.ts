@@ -64,8 +64,11 @@ export interface RecordLogOptions {
   currentFile: () => number;
 }
 
-/** Bytes that a put may add to the attributes of a job whose body it replaces: expiry, padding. */
-const LATER_BYTES_MAX = 64;
+/**
+ * Bytes that a put may add to the mutable attributes of a job whose body it replaces: expiry,
+ * batches, a failure that names one, padding.
+ */
+const LATER_BYTES_MAX = 512;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
 

@@ -324,7 +324,7 @@ export class DurabilityLedger {
   /** A start drops the number of a forgotten batch; the job's record in the log keeps it. */
   #inBatch(kept: Kept): Kept {
     if (kept.state === "remembered" || this.#log.jobs.has(batchKey(kept.policy.batch))) return kept;
-    return { ...kept, policy: { ...kept.policy, batch: 0, hasEnded: false } };
+    return { ...kept, policy: { ...kept.policy, batch: 0, hasEnded: false, isSpared: false } };
   }
 
   #digested(kept: Kept): Kept {

@@ -30,6 +30,7 @@ export interface KeptPolicy {
   readonly after: number;
   readonly hasEnded: boolean;
   readonly afterAny: boolean;
+  readonly isSpared: boolean;
 }
 
 /** A unique key whose job is gone. */
@@ -56,6 +57,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
     disconnects: policy.disconnects,
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
+    isSpared: batch !== 0 && policy.isSpared,
   };
 }
 
@@ -84,6 +86,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     failures: readFailures(read.failures),
     disconnects: read.disconnects,
     ...{ batch: read.batch, after: read.after, hasEnded: read.batchHasEnded, afterAny: read.afterAny },
+    isSpared: read.batchIsSpared,
   };
 }
 

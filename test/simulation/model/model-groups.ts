@@ -53,6 +53,10 @@ export class ModelGroups<Job extends GroupedJob> {
     };
   }
 
+  weigh(key: string, weight: number): void {
+    if (key !== NO_GROUP) this.#group(key).weight = weight;
+  }
+
   weightOf(key: string): number {
     return this.#group(key).weight;
   }

@@ -105,6 +105,7 @@ export class ModelMoves {
     job.policy.expiresAtMs = expiresAtMs ?? job.policy.expiresAtMs;
     job.policy.attemptsBase = attemptsBase ?? job.policy.attemptsBase;
     this.#model.flows.entered(job, there.shard);
+    this.#model.flows.spare(job, there.shard);
     const staysDead = travel === "death" || travel === "handed";
     this.#model.queues.enter(
       job,
@@ -147,6 +148,7 @@ export class ModelMoves {
       this.#model.queues.buryLast(job);
       this.#model.log.keep(job);
     }
+    if (this.#model.flows.spare(job)) this.#model.log.keep(job);
     this.#offer(tube, nowMs);
   }
 

@@ -37,14 +37,14 @@ export const NO_OPTIONS: PutOptions = {
 /** Policy of a job; times in ms, 0 for never. */
 export interface JobPolicy {
   readonly key: string;
-  readonly untilReserve: boolean;
-  readonly keyUntilMs: number;
+  untilReserve: boolean;
+  keyUntilMs: number;
   /** The same by the wall clock, as its put was logged. */
   keyUntilWallMs: number;
   readonly group: string;
-  readonly weight: number;
+  weight: number;
   /** The context that a schedule gives its jobs, or "". */
-  readonly meta: string;
+  meta: string;
   expiresAtMs: number;
   attemptsBase: number;
   reason: "none" | "attempts" | "expired";
@@ -63,6 +63,8 @@ export interface JobPolicy {
   after: number;
   /** It has died as a member; it waits for any outcome. */
   hasEnded: boolean;
+  /** It outlives the cancellation of its batch. */
+  isSpared: boolean;
   afterAny: boolean;
 }
 
@@ -70,6 +72,7 @@ export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
   ...{ meta: "", failures: [], disconnects: 0, batch: 0, after: 0, hasEnded: false, afterAny: false },
+  isSpared: false,
 };
 
 /** By DeathReason. */
@@ -81,7 +84,7 @@ export interface ModelKey {
   readonly key: string;
   readonly id: number;
   isHeld: boolean;
-  readonly untilMs: number;
+  untilMs: number;
 }
 
 export interface TubeCounts {

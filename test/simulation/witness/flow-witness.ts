@@ -24,16 +24,19 @@ export class FlowWitness {
     };
     let waiting: number[] = [];
     let swept: number[] = [];
+    let spared: number[] = [];
     const work = engine.workOnFlows.bind(engine);
     engine.workOnFlows = (nowMs) => {
       waiting = [...engine.batches.releasing].flatMap((batch) => this.#waitingFor(batch));
       const { sweeping, toSweep } = engine.batches;
       const members = [...sweeping, ...toSweep].flatMap((batch) => this.#membersOf(batch));
+      const held = [...sweeping, ...toSweep].flatMap((batch) => this.#membersOf(batch, true));
       work(nowMs);
+      spared = held.filter((id) => this.#isSpared(id));
       swept = members.filter((id) => engine.find(id) === NO_SLOT);
     };
     this.#witness.watch("workOnFlows", ([nowMs], _, seen) =>
-      this.#witness.follow(seen, () => model.batchEnds.work(shard, waiting, swept, nowMs)),
+      this.#witness.follow(seen, () => model.batchEnds.work(shard, waiting, swept, spared, nowMs)),
     );
   }
 
@@ -45,17 +48,27 @@ export class FlowWitness {
     return ids;
   }
 
-  /** Members that nobody holds, by id. */
-  #membersOf({ number }: BatchRow): number[] {
+  #isSpared(id: number): boolean {
+    const slot = this.#witness.engine.find(id);
+    if (slot === NO_SLOT) return false;
+    return (
+      (this.#witness.engine.jobs.pageOf(slot).extras!.flows!.flags[rowOf(slot)]! & FlowFlag.Spared) !== 0
+    );
+  }
+
+  /** Members that nobody holds, or those that a client holds, by id; without those that stay. */
+  #membersOf({ number }: BatchRow, held = false): number[] {
     const { jobs } = this.#witness.engine;
     const ids: number[] = [];
     jobs.forEach((slot) => {
       const page = jobs.pageOf(slot);
       const row = rowOf(slot);
       const flows = page.extras?.flows;
-      const isMember = flows?.batch[row] === number && (flows.flags[row]! & FlowFlag.Ended) === 0;
-      const isHeld = page.state[row] === JobState.Reserved || page.state[row] === JobState.Moving;
-      if (isMember && !isHeld) ids.push(this.#witness.idOf(slot));
+      const stays = FlowFlag.Ended | FlowFlag.Spared;
+      const isMember = flows?.batch[row] === number && (flows.flags[row]! & stays) === 0;
+      const isHeld = page.state[row] === JobState.Reserved;
+      if (isMember && isHeld === held && page.state[row] !== JobState.Moving)
+        ids.push(this.#witness.idOf(slot));
     });
     return ids.sort((a, b) => a - b);
   }

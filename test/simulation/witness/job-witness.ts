@@ -2,9 +2,11 @@
 
 import assert from "node:assert/strict";
 import { Outcome } from "../../../src/engine/engine.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
+import type { BatchNames } from "../model/flows/model-flows.ts";
 import type { JobChoice } from "../model/job-choice.ts";
 import type { DuplicateVerdict } from "../model/model-duplicates.ts";
 import { ON_DUPLICATE } from "../model/model-policies.ts";
@@ -33,6 +35,7 @@ const DUPLICATE_OUTCOMES: Readonly<Record<DuplicateVerdict, Outcome>> = {
   escalated: Outcome.Escalated,
   debounced: Outcome.Debounced,
   full: Outcome.TubeFull,
+  BATCH_ORDER: Outcome.BatchOrder,
 };
 
 const UPDATE_OUTCOMES = {
@@ -40,6 +43,11 @@ const UPDATE_OUTCOMES = {
   full: Outcome.TubeFull,
   "not found": Outcome.NotFound,
 } as const;
+
+function namesOf(attributes: JobAttributes | undefined): BatchNames {
+  const { batchName = "", afterName = "", afterAny = false } = attributes ?? {};
+  return { batch: batchName, after: afterName, any: afterAny };
+}
 
 export class JobWitness {
   readonly #witness: EngineCalls;
@@ -74,9 +82,7 @@ export class JobWitness {
         // Before the tube is looked for: it may go with its last job, which expires.
         model.timers.runDue(shard, nowMs);
         const tube = isNamed ? model.registry.tube(tubeName) : model.registry.usedTube(client, shard);
-        const { batchName = "", afterName = "", afterAny = false } = attributes ?? {};
-        const names = { batch: batchName, after: afterName, any: afterAny };
-        return model.commands.put(put, tube, nowMs, delayMillis, names);
+        return model.commands.put(put, tube, nowMs, delayMillis, namesOf(attributes));
       });
       const { reply } = { reply: "", ...verdict };
       assert.equal(outcome, PUT_OUTCOMES[reply || verdict.kind], "outcome of a put");
@@ -107,13 +113,16 @@ export class JobWitness {
         body: this.#bodyOf(body, bodyBytes),
         delayMs,
         expiresAtMs,
+        policy: policyOf(attributes),
+        names: namesOf(attributes),
       };
       const verdict = this.#witness.follow(seen, () =>
         model.duplicates.putAgain(shard, id, put, ON_DUPLICATE[onDuplicate]!, nowMs),
       );
       assert.equal(outcome, DUPLICATE_OUTCOMES[verdict], "what a put does to the job that has its key");
-      const reply = verdict === "full" ? "TUBE_FULL\r\n" : `${verdict.toUpperCase()} ${id}\r\n`;
-      this.#witness.sink.putDeclined(this.#declined, reply);
+      const refusals = { full: "TUBE_FULL", BATCH_ORDER: "BATCH_ORDER" };
+      const reply = { ...refusals }[verdict as string] ?? `${verdict.toUpperCase()} ${id}`;
+      this.#witness.sink.putDeclined(this.#declined, `${reply}\r\n`);
     });
     this.#witness.watch("beginSetting", ([pattern, values], _, seen) =>
       this.#witness.follow(seen, () => model.registry.set(shard, pattern, values)),

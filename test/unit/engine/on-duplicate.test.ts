@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
+import { Attribute, metaOf } from "../../../src/protocol/job-attribute.ts";
 import { OnDuplicate } from "../../../src/protocol/job-options.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
@@ -122,5 +123,101 @@ describe("a put whose key another job has", () => {
       const said = `${traced.does((engine, nowMs) => engine.workOnFlows(nowMs))}, ${traced.wait(2000)}`;
       assert.match(said, /1: gets 1/);
     }
+  });
+});
+
+describe("a put with batches whose key another job has", () => {
+  const assume = (
+    traced: TracedEngine,
+    number: number,
+    state: BatchState,
+    outcome = BatchOutcome.None,
+  ): void =>
+    void traced.engine.batches.assume({
+      ...{ number, name: `b${number}`, state, outcome: outcome as BatchOutcome, keepMs: 0 },
+      ...{ openedAtMs: 0, completeAtMs: 0, allDone: 0, allFailed: 0 },
+    });
+  /** Batches 7, 8 and 9 are open, and job 1 has the key. */
+  const withBatches = (first: Partial<JobAttributes> = {}): TracedEngine => {
+    const traced = new TracedEngine();
+    traced.session(0);
+    for (const number of [7, 8, 9]) assume(traced, number, BatchState.Open);
+    traced.put(1, { bodyBytes: 4 }, keyed(Refuse, first));
+    return traced;
+  };
+  /** What the second put does; the log then has the job's batches. */
+  const puts = (traced: TracedEngine, how: OnDuplicate, more: Partial<JobAttributes>): string => {
+    const attributes = keyed(how, more);
+    assert.ok(["b7", "b8", "b9", ""].includes(attributes.batchName));
+    traced.engine.policies.flows.judge(attributes);
+    const said = again(traced, attributes, 3, 0).split(":")[0]!;
+    const { batch, after, afterAny } = traced.logged(1);
+    return `${said} batch ${batch} after ${after}${afterAny ? " any" : ""}`;
+  };
+
+  it("makes the job a member, or lets it wait, and logs that", () => {
+    const member = withBatches();
+    assert.equal(puts(member, Replace, { batchName: "b7" }), "replaced batch 7 after 0");
+    assert.equal(member.engine.batches.of(7)!.open, 1);
+    assert.equal(puts(member, Replace, { batchName: "b7" }), "replaced batch 7 after 0", "once more");
+    assert.equal(member.engine.batches.of(7)!.open, 1);
+    const waiting = withBatches();
+    assert.equal(puts(waiting, Replace, { afterName: "b7", afterAny: true }), "replaced batch 0 after 7 any");
+    assert.equal(waiting.engine.batches.of(7)!.waitingJobs, 1);
+    assert.match(waiting.job(1), /^t delayed/);
+    assert.equal(puts(waiting, Replace, { batchName: "b8" }), "replaced batch 8 after 7 any");
+    assert.equal(puts(waiting, Replace, { afterName: "b7" }), "replaced batch 8 after 7");
+  });
+
+  it("is refused if the job is in another batch, waits for another, or would wait for its own", () => {
+    const member = withBatches({ batchName: "b7" });
+    assert.equal(puts(member, Replace, { batchName: "b8" }), "duplicate batch 7 after 0");
+    assert.equal(puts(member, Replace, { afterName: "b8" }), "batchorder batch 7 after 0");
+    const waiting = withBatches({ afterName: "b8" });
+    assert.equal(puts(waiting, Replace, { afterName: "b7" }), "duplicate batch 0 after 8");
+    assert.equal(puts(waiting, Replace, { batchName: "b7" }), "batchorder batch 0 after 8");
+    assert.equal(member.job(1), "t ready bytes 4");
+  });
+
+  it("succeeds without a change only if the job has these batches already", () => {
+    for (const how of [Keep, Escalate, Debounce]) {
+      assert.match(puts(withBatches(), how, { batchName: "b7" }), /^duplicate batch 0 after 0/);
+      assert.match(puts(withBatches(), how, { afterName: "b7" }), /^duplicate batch 0 after 0/);
+      assert.match(puts(withBatches({ batchName: "b7" }), how, { batchName: "b8" }), /^duplicate /);
+      assert.match(puts(withBatches({ batchName: "b7" }), how, { batchName: "b7" }), /^(?:kept|escalated) /);
+      assert.match(puts(withBatches({ afterName: "b7" }), how, { afterName: "b7" }), /^(?:kept|escalated) /);
+    }
+  });
+
+  it("buries the job if the batch has failed, and not if it has succeeded", () => {
+    for (const [outcome, state] of [
+      [BatchOutcome.Failure, /^t buried/],
+      [BatchOutcome.Success, /^t ready/],
+    ] as const) {
+      const traced = withBatches();
+      assume(traced, 7, BatchState.Committed);
+      assume(traced, 7, BatchState.Complete, outcome as never);
+      assert.equal(puts(traced, Replace, { afterName: "b7" }), "replaced batch 0 after 0");
+      assert.match(traced.job(1), state);
+    }
+  });
+
+  it("gives the job the rest of what it names, and refuses another group", () => {
+    const traced = withBatches();
+    const text = (attributes: JobAttributes, tag: Attribute, value: string): JobAttributes => {
+      attributes.fixed.text(tag, Buffer.from(value), 0, value.length);
+      return attributes;
+    };
+    const first = text(keyed(Replace, { uniqueUntilMs: 5000, untilReserve: true }), Attribute.Meta, "a:1");
+    first.fixed.flag(Attribute.UntilReserve);
+    assert.match(again(traced, first), /^replaced/);
+    assert.match(again(traced, keyed(Replace)), /^replaced/);
+    const { fixed, uniqueUntilMs, untilReserve } = traced.logged(1);
+    assert.deepEqual(metaOf(fixed.bytes.slice(0, fixed.length)), ["a:1"], "what the put doesn't name stays");
+    assert.deepEqual([uniqueUntilMs, untilReserve], [5000, true]);
+    assert.match(again(traced, text(keyed(Replace), Attribute.Meta, "b:2")), /^replaced/);
+    const logged = traced.logged(1).fixed;
+    assert.deepEqual(metaOf(logged.bytes.slice(0, logged.length)), ["b:2"]);
+    assert.equal(again(traced, text(keyed(Replace), Attribute.Group, "g")), "duplicate");
   });
 });

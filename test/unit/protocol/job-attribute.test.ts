@@ -35,8 +35,8 @@ describe("AttributeWriter", () => {
     list.float64(Attribute.ExpiresAt, 1);
     assert.deepEqual(listOf(list), [Attribute.ExpiresAt, 8, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
     list.clear();
-    list.flagged(Attribute.Batch, 1, true);
-    list.flagged(Attribute.After, 1, false);
+    list.flagged(Attribute.Batch, 1, 1);
+    list.flagged(Attribute.After, 1, 0);
     assert.deepEqual(listOf(list), [
       ...[Attribute.Batch, 9, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 1],
       ...[Attribute.After, 9, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0],

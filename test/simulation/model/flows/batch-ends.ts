@@ -29,9 +29,21 @@ export class BatchEnds {
   }
 
   /** Ends the wait of some jobs in this order, and sweeps members of cancelled batches. */
-  work(shard: number, waiting: readonly number[], swept: readonly number[], nowMs: number): void {
+  work(
+    shard: number,
+    waiting: readonly number[],
+    swept: readonly number[],
+    spared: readonly number[],
+    nowMs: number,
+  ): void {
     this.#model.timers.runDue(shard, nowMs);
     for (const id of waiting) this.#release(shard, id, nowMs);
+    for (const id of spared) {
+      const job = this.#model.queues.on(shard, id);
+      if (job === undefined) continue;
+      assert.equal(job.state, "reserved", `job ${id} outlives its batch`);
+      if (this.#model.flows.spare(job)) this.#model.log.keep(job);
+    }
     for (const id of swept) {
       const job = this.#model.queues.on(shard, id);
       // It may have expired just now.
@@ -43,7 +55,7 @@ export class BatchEnds {
         `job ${id} is swept`,
       );
       assert.ok(
-        !policy.hasEnded && state !== "reserved" && state !== "moving",
+        !policy.hasEnded && !policy.isSpared && state !== "reserved" && state !== "moving",
         `job ${id} is swept: ${state}`,
       );
       this.#model.commands.discard(job, nowMs);

@@ -121,6 +121,33 @@ export class ModelFlows {
     if (this.of(shard, policy.batch) !== undefined) return;
     policy.batch = 0;
     policy.hasEnded = false;
+    policy.isSpared = false;
+  }
+
+  /** A member may outlive its cancelled batch; returns whether that is new. */
+  spare({ policy, tube }: ModelJob, shard = tube.shard): boolean {
+    if (policy.hasEnded || policy.isSpared) return false;
+    if (this.of(shard, policy.batch)?.state !== BatchState.Cancelled) return false;
+    policy.isSpared = true;
+    return true;
+  }
+
+  /** Returns whether the job that has the key of a put may take its batches, or has them. */
+  judgeAgain(
+    { policy, tube }: ModelJob,
+    put: { readonly batch: number; readonly after: number; readonly lost: string },
+    { after: name, any }: BatchNames,
+    mayJoin: boolean,
+  ): "welcome" | "duplicate" | "BATCH_ORDER" {
+    const batch = this.of(tube.shard, policy.batch);
+    const awaited = this.of(tube.shard, policy.after);
+    const isMember = batch?.number === put.batch && !policy.hasEnded;
+    if (put.batch !== 0 && !isMember && (batch !== undefined || !mayJoin)) return "duplicate";
+    if (name !== "" && awaited !== undefined) {
+      if (awaited.name !== name || (!mayJoin && any !== policy.afterAny)) return "duplicate";
+    } else if (!mayJoin && (put.after !== 0 || put.lost !== "")) return "duplicate";
+    const [member, waitsFor] = [batch?.number ?? put.batch, awaited?.number ?? put.after];
+    return member !== 0 && waitsFor >= member && waitsFor !== 0 ? "BATCH_ORDER" : "welcome";
   }
 
   died({ policy, tube }: ModelJob): void {

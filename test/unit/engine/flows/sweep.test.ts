@@ -2,12 +2,14 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Memory } from "../../../../src/base/memory.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
-import { NO_SLOT } from "../../../../src/engine/jobs/job-table.ts";
+import { JobState, NO_SLOT } from "../../../../src/engine/jobs/job-table.ts";
 import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";
 import { EngineBench } from "../engine-bench.ts";
 
 /** Number of ids that a turn looks at: TURN_JOBS_MAX * LOOKS_PER_JOB in flow-work.ts. */
@@ -42,6 +44,27 @@ class SweepBench {
 
   release(id: number): void {
     assert.equal(this.bench.release(this.#session, id), "done");
+  }
+
+  /** The attributes of a job as its records have them. */
+  logged(id: number): JobAttributes {
+    const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+    this.bench.engine.policies.attributes.writeMutable(this.bench.engine.find(id), writer, 0);
+    return new JobAttributes().read(writer.bytes, 0, writer.length, 0);
+  }
+
+  /** Restores job 1 as ready. */
+  restore(attributes: JobAttributes): void {
+    this.bench.engine.restore(
+      {
+        ...{ id: 1, tube: "t", pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0 },
+        ...{ atMs: 0, state: JobState.Ready, deadlineAtMs: 0, file: 0 },
+        ...{ reserves: 1, timeouts: 0, releases: 0, buries: 0, kicks: 0 },
+      },
+      EMPTY_BODY,
+      attributes,
+    );
+    this.bench.engine.endRestore();
   }
 
   has(id: number): boolean {
@@ -102,5 +125,25 @@ describe("the pass that removes the members of cancelled batches", () => {
     sweep.assume(2, BatchState.Cancelled);
     sweep.sweep();
     assert.deepEqual([sweep.has(held), sweep.has(free)], [true, false]);
+  });
+
+  it("leaves it after a restart, too, and removes a member that a log of older servers has", () => {
+    const before = new SweepBench();
+    before.assume(1, BatchState.Open);
+    const held = before.put(1);
+    before.reserve(held);
+    const open = before.logged(held);
+    before.assume(1, BatchState.Cancelled);
+    before.sweep();
+    for (const [attributes, stays] of [
+      [before.logged(held), true],
+      [open, false],
+    ] as const) {
+      const after = new SweepBench();
+      after.assume(1, BatchState.Cancelled);
+      after.restore(attributes);
+      after.sweep();
+      assert.equal(after.has(1), stays);
+    }
   });
 });
