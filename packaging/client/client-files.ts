@@ -56,17 +56,26 @@ function declarations(): Map<string, string> {
     const file = join(folder, "tsconfig.json");
     writeFileSync(file, JSON.stringify(settings));
     execFileSync(process.execPath, [TSC, "-p", file], { stdio: ["ignore", "inherit", "inherit"] });
-    return new Map(
-      globSync(join(folder, "*.d.ts"))
-        .sort()
-        .map((path) => [
-          basename(path).replace(/\.d\.ts$/, ".d.cts"),
-          readFileSync(path, "utf8").replace(/(from "\.\/[\w-]+)\.ts"/g, '$1.cjs"'),
-        ]),
-    );
+    const all = globSync(join(folder, "*.d.ts"))
+      .sort()
+      .map((path): [string, string] => [
+        basename(path).replace(/\.d\.ts$/, ".d.cts"),
+        readFileSync(path, "utf8")
+          .replace(/^(?: {4})+/gm, (blanks) => "\t".repeat(blanks.length / 4))
+          .replace(/((?:from|import\() ?"\.\/[\w-]+)\.ts"/g, '$1.cjs"'),
+      ]);
+    return reached("client.d.cts", new Map(all));
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** Returns the declarations that a program can reach: others are of parts that no type names. */
+function reached(first: string, all: ReadonlyMap<string, string>): Map<string, string> {
+  const names = new Set([first]);
+  for (const name of names)
+    for (const [, module] of all.get(name)!.matchAll(/"\.\/([\w-]+)\.cjs"/g)) names.add(`${module}.d.cts`);
+  return new Map([...all].filter(([name]) => names.has(name)));
 }
 
 /** Returns the files by name. Same sources, same bytes. */

@@ -237,6 +237,8 @@ describeOnEach("the client", { concurrency: true }, (server) => {
   it("reports a command in flight as sent with unknown outcome", async (t) => {
     const [queue, tube, proxy] = await openBehind(t);
     await queue.put(tube, "first");
+    // From here on, the client knows where job ids are valid.
+    await assert.rejects(queue.job(1_000_000).stats(), NotFound);
     proxy.holdReplies();
     const putting = queue.put(tube, "second");
     const reading = queue.job(1_000_000).stats();
