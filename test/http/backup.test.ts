@@ -193,7 +193,8 @@ describe("a backup of a running server", () => {
     cut.destroy();
     await eventually("it has ended", async () => !(await logOf(server)).backup.underWay);
     assert.deepEqual(await recorded(), [entry, entry]);
-    const lines = (): number => server.process.stderr.match(/audit: .* GET \/v1\/backup.*: 200/g)?.length ?? 0;
+    const lines = (): number =>
+      server.process.stderr.match(/audit: .* GET \/v1\/backup.*: 200/g)?.length ?? 0;
     await eventually("the log has both", () => lines() === 2);
   });
 
