@@ -67,7 +67,7 @@ export class Tube {
    * that last happened.
    */
   lostJob = 0;
-  lostAtMs: number = Number.NEGATIVE_INFINITY;
+  lostAtMs = 0;
   pauses = 0;
   /** Length of the current pause, or 0. */
   pauseSeconds = 0;
