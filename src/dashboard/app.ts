@@ -3,7 +3,7 @@
 
 import { html, nothing, render } from "lit-html";
 import { Fetched, Live, RETRY_MS } from "./live.ts";
-import { BAR, findBox, GROUP_PAGE, pageOf, placeOf, sameView } from "./pages/pages.ts";
+import { BAR, findBox, GROUP_PAGE, loading, pageOf, placeOf, sameView } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
 import { ALL_TUBES, type Part, setNow } from "./parts/parts.ts";
 import type { Frame } from "./parts/view-types.ts";
@@ -401,7 +401,7 @@ function oldView({ lostSinceMs, unsent }: Live): Part {
 }
 
 const noView = ({ unsent }: Live): Part =>
-  unsent === "" ? html`<p class="quiet">…</p>` : html`<div class="title"><h1>Too much to show</h1></div>`;
+  unsent === "" ? loading : html`<div class="title"><h1>Too much to show</h1></div>`;
 
 /** The server knows no such thing. Its detail says why. */
 const wrongLink = (detail: string): Part => html`<div class="title"><h1>Nothing to show</h1></div>

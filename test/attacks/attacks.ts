@@ -158,5 +158,6 @@ export const CONSTANT: readonly string[] = [
   "name",
   "quit",
   "extensions",
+  "origins",
   "inspect-job",
 ];

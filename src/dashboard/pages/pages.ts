@@ -203,9 +203,12 @@ function later(load: () => Promise<(view: never, context: PageContext) => Part>)
       show = loaded;
       context.redraw();
     }, nothingToDo);
-    return html`<p class="quiet">…</p>`;
+    return loading;
   };
 }
+
+/** A page without anything to show yet has a heading, too: screen readers go by it. */
+export const loading: Part = html`<h1 class="hidden">The page is loading</h1><p class="quiet">…</p>`;
 
 /** The page shows that the connection is lost; the next view tries again. */
 const nothingToDo = (): void => {};

@@ -79,6 +79,7 @@ const gaugesBy = (tube: string, at: (field: number) => number, age: (field: numb
   [`gauge tube_watchers tube=${tube}`]: at(TubeField.Watchers),
   [`gauge tube_waiters tube=${tube}`]: at(TubeField.Waiters),
   [`gauge tube_holds_dead tube=${tube}`]: at(TubeField.HoldsDead),
+  [`gauge tube_lost_job_disconnects tube=${tube}`]: at(TubeField.LostJobDisconnects),
   [`gauge tube_pause_seconds tube=${tube}`]: at(TubeField.PauseUntilMs),
 });
 
@@ -106,10 +107,22 @@ it("a tube has each of its figures, and the others together have their sums", ()
       }),
     );
   const pauses: Readonly<Record<string, number>> = { own: 3, "*": 5, gone: 0 };
+  // A tube shows the worst of its jobs, not their sum.
+  const { LostJobDisconnects } = TubeField;
+  const worst: Readonly<Record<string, number>> = {
+    own: 100 + LostJobDisconnects,
+    "*": 400 + LostJobDisconnects,
+    gone: 0,
+  };
   const gauges = (tube: string, sum: (field: number) => number, oldest: number) =>
     gaugesBy(
       tube,
-      (field) => (field === TubeField.PauseUntilMs ? pauses[tube]! : sum(field)),
+      (field) =>
+        field === TubeField.PauseUntilMs
+          ? pauses[tube]!
+          : field === LostJobDisconnects
+            ? worst[tube]!
+            : sum(field),
       (field) => (oldest === 0 ? 0 : (NOW_MS - oldest - field) / 1000),
     );
   assert.deepEqual(samplesOf(tubeFamilies(seriesOf(table, own, countersFrom(7000)), NOW_MS)), {

@@ -16,7 +16,7 @@ const rowOf = (changes: Readonly<Record<number, number>> = {}): Float64Array =>
 
 const COUNTERS = [
   ...["Puts", "Reserves", "Deletes", "Releases", "Buries", "Kicks", "Timeouts", "Deaths", "Expiries"],
-  ...["Duplicates", "Refusals", "RateWaits"],
+  ...["Duplicates", "Refusals", "RateWaits", "Disconnects"],
 ] as readonly (keyof typeof TubeField)[];
 const camel = (name: string): string => name[0]!.toLowerCase() + name.slice(1);
 const countersBy = (value: (field: number) => number): object =>
