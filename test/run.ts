@@ -1,12 +1,13 @@
-// `npm test`: runs every *.test.ts of test/ and bench/ with Node's test runner, and reports skipped
-// tests.
+// `npm test`: runs the *.test.ts of test/ and bench/ with Node's test runner. It prints a line for
+// each file, then what was skipped, and last the failures in full.
 //
-// TESTS=whole plays more of the same (support/whole.ts), and some files that take long. Without it
-// some tests take turns, and some files (support/run/turns.ts); TURN=n plays those of an earlier
-// run again. Each file has a process, but most of test/unit, where each room has one.
+// It plays the same each time: all but the files in WHOLE_ONLY (support/run/files.ts) and some
+// variants (support/whole.ts). TESTS=whole plays everything. Each file has a process, but most of
+// test/unit, where each room has one.
 //
 // node test/run.ts [part of a file name …] runs only the files whose path contains one of the
-// parts. CPU_TIMES=/tmp/times adds a line for each file to /tmp/times: its CPU seconds, its name.
+// parts, with all variants, and prints what they say. CPU_TIMES=/tmp/times adds a line for each
+// file to /tmp/times: its CPU seconds, its name.
 
 import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
@@ -27,14 +28,13 @@ import {
   ONCE_MORE,
   processesFor,
   rankOf,
+  reasonToWait,
   WAITING,
-  WHOLE_ONLY,
 } from "./support/run/files.ts";
 import { type Piece, Player, ROOM_ENTRY } from "./support/run/player.ts";
-import { fileHasTurn, nextTurn, noteTurn, turnIn } from "./support/run/turns.ts";
 import { COMPILE_CACHE } from "./support/server/compile-cache.ts";
 import { bundleServer } from "./support/server/server-bundle.ts";
-import { WHOLE, WHY_LATER, WHY_WHOLE_ONLY } from "./support/whole.ts";
+import { WHOLE, WHY_WHOLE_ONLY } from "./support/whole.ts";
 
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
@@ -58,24 +58,12 @@ const { args: parts } = testCommand(
 )
   .argument("[parts...]", "such as unit/engine, dashboard or transcripts")
   .parse();
-/** Number of this run, which says what has its turn; undefined where everything is played. */
-const TURN_FILE = `${root}.tmp/turn`;
-const drawnTurn =
-  WHOLE || parts.length > 0 || process.env["TURN"] !== undefined ? undefined : nextTurn(TURN_FILE);
-if (drawnTurn !== undefined) noteTurn(TURN_FILE, drawnTurn);
-const TURN = process.env["TURN"] ?? drawnTurn?.toString();
-
-/** Why a file is left out, or undefined if it is played. */
-function whyLeftOut(file: string): string | undefined {
-  if (WHOLE || parts.length > 0) return undefined;
-  if (isOneOf(WHOLE_ONLY, file)) return WHY_WHOLE_ONLY;
-  return TURN === undefined || fileHasTurn(file, Number(TURN)) ? undefined : WHY_LATER;
-}
 const wanted = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root }).filter(
   (file) => parts.length === 0 || parts.some((part) => file.includes(part)),
 );
+const isFast = !WHOLE && parts.length === 0;
 const files = wanted
-  .filter((file) => whyLeftOut(file) === undefined)
+  .filter((file) => !isFast || reasonToWait(file) === undefined)
   .sort()
   .sort((a, b) => rankOf(a) - rankOf(b));
 
@@ -85,6 +73,7 @@ const ENV: NodeJS.ProcessEnv = {
   RUNNERBEAN_CHECKED: "1",
   ...process.env,
 };
+if (isFast) ENV["TESTS"] = "fast";
 if (!files.every(computes)) ENV["SERVER_BUNDLE"] ??= await bundleServer();
 
 /** With CPU_TIMES=FILE, the CPU seconds of each file are added to that one. */
@@ -97,12 +86,11 @@ const LONGEST_SHOWN = 8;
 /** Reasons to skip, each told once with so many names. */
 const NAMES_SHOWN = 3;
 
-const player = new Player({ root, testMs: TEST_MS, execArgv });
+const player = new Player({ root, testMs: TEST_MS, execArgv, showsAll: parts.length > 0 });
 const { skipped, failures } = player.total;
-for (const file of wanted) {
-  const why = whyLeftOut(file);
-  if (why !== undefined) skipped.push({ name: relative("test", file), why });
-}
+for (const file of wanted)
+  if (!files.includes(file))
+    skipped.push({ name: relative("test", file), why: `${WHY_WHOLE_ONLY} (${reasonToWait(file)})` });
 
 /** Why io_uring can't be had here, or undefined if it can. */
 function ioUringRefusal(): string | undefined {
@@ -140,11 +128,12 @@ function onceMore(): NodeJS.ProcessEnv | undefined {
  */
 const SEVERAL = { shards: 2, acceptors: 2 };
 
-/** The files of one process, with the number of the run as it counts for them. */
-function pieceOf(files: readonly string[], env: NodeJS.ProcessEnv = ENV): Piece {
-  const turn = TURN === undefined ? {} : { TURN: `${turnIn(files[0]!, Number(TURN))}` };
-  return { files, env: { ...env, ...turn }, isRoom: files.length > 1 };
-}
+/** The files of one process. */
+const pieceOf = (files: readonly string[], env: NodeJS.ProcessEnv = ENV): Piece => ({
+  files,
+  env,
+  isRoom: files.length > 1,
+});
 
 /** What a file is played with: as it is, and once more if it is one of those. */
 const environmentsFor = ([file = ""]: readonly string[]): readonly NodeJS.ProcessEnv[] =>
@@ -166,13 +155,7 @@ async function runWaiting(): Promise<{
     while (isWaiting && pieces.length > 0) await player.play(pieces.shift()!);
   };
   const lanes = Array.from({ length: CORES - 1 }, lane);
-  for (const row of rows) {
-    // Those for which the run has the same number.
-    const byTurn = Map.groupBy(row, (file) => pieceOf([file]).env["TURN"]);
-    const play = (some: readonly string[]): Promise<void> =>
-      player.play({ ...pieceOf(some), isRoom: false }, some.length);
-    await Promise.all([...byTurn.values()].map(play));
-  }
+  for (const row of rows) await player.play({ ...pieceOf(row), isRoom: false }, row.length);
   isWaiting = false;
   return { left: pieces, computing: Promise.all(lanes) };
 }
@@ -236,12 +219,10 @@ const { took, incomplete } = player;
 took.sort((a, b) => b.seconds - a.seconds);
 const longest = took.slice(0, LONGEST_SHOWN).map(({ file, seconds }) => `${file} ${Math.round(seconds)} s`);
 console.log(`the longest: ${longest.join(", ")}`);
-if (TURN !== undefined)
-  console.log(`the same again: TURN=${TURN} npm test; all, and more seeds and rounds: npm run test:whole`);
 tellSkipped();
-for (const what of incomplete) console.error(`INCOMPLETE ${what}`);
+if (files.length === 0) console.log("No test file found");
+// The last lines, where a reader looks first.
+for (const what of incomplete) console.log(`INCOMPLETE ${what}`);
 for (const what of failures) console.log(`FAILED ${what}`);
-if (files.length === 0) console.error("No test file found");
 const hasPassed = failures.length === 0 && incomplete.length === 0 && files.length > 0;
-if (hasPassed && drawnTurn !== undefined) noteTurn(TURN_FILE, drawnTurn + 1);
 process.exitCode = hasPassed ? 0 : 1;

@@ -1,7 +1,7 @@
 // Tests of every micro-benchmark at a small size: it runs, and does the work that it measures.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { outOfTurn } from "../../test/support/whole.ts";
+import { skipVariant } from "../../test/support/whole.ts";
 import { MICRO_BENCHMARKS, microBenchmarksNamed } from "./catalogue.ts";
 import { type MicroBenchmark, measure } from "./micro-benchmark.ts";
 
@@ -9,7 +9,7 @@ const ROUNDS = 2;
 
 for (const [index, benchmark] of MICRO_BENCHMARKS.entries()) {
   const { subject, name, smallOperations } = benchmark;
-  test(`${subject}: ${name}`, { skip: outOfTurn(index, 2) }, async () => {
+  test(`${subject}: ${name}`, { skip: skipVariant(index, 2) }, async () => {
     // Two sizes: a checksum that doesn't depend on the work would fit one at most. `measure`
     // compares each round's.
     for (const operations of [smallOperations, smallOperations - 1]) {

@@ -12,7 +12,7 @@ import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 import { recoveredTexts } from "./model.ts";
 import { largerLog, openSample, smallLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
@@ -54,7 +54,7 @@ for (const how of ["closed", "idle", "busy"] as const) {
       const used = Math.min(content.length, content.findLastIndex((byte) => byte !== 0) + 40);
       for (let at = 0; at < used; at++) {
         for (let bit = 0; bit < 8; bit++) {
-          if (outOfTurn(at + bit, 2) !== false) continue;
+          if (skipVariant(at + bit, 2) !== false) continue;
           content[at]! ^= 1 << bit;
           const found = await look(disk);
           content[at]! ^= 1 << bit;

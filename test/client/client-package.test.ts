@@ -22,7 +22,7 @@ import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { clientFiles } from "../../packaging/client/client-files.ts";
 import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 import { nodes } from "./nodes.ts";
 
 const run = promisify(execFile);
@@ -150,7 +150,7 @@ describe("the client as a package", () => {
     for (const [column, example] of examples().entries()) {
       const isOurs = example.needs.length > 0;
       if (isOurs && kind !== "ours") continue;
-      const skip = !isOurs && outOfTurn(row + column, SERVERS.length);
+      const skip = !isOurs && skipVariant(row + column, SERVERS.length);
       it(`runs ${example.name} of docs/client.md with ${kind}`, { skip }, async (t) => {
         if (!canRun(t, need)) return;
         const server = await (servers[kind] ??= startServer({ kind }));

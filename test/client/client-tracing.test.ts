@@ -11,7 +11,7 @@ import { build } from "esbuild";
 import { missing, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 import { nodes } from "./nodes.ts";
 import {
   asCommonJs,
@@ -203,7 +203,7 @@ describe("the client's tracing", () => {
 
   for (const [index, format] of (["esm", "cjs"] as const).entries()) {
     it(`goes into a bundle, ${format}, with the package and without`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async () => {
       const tube = `t${tubes++}`;
       const banner =

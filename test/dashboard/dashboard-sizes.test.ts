@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 import { CHROMIUM_NEED, serve } from "./browser.ts";
 import { assertLaidOut, layoutFaults } from "./layout.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
@@ -180,7 +180,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     before(fillWithLongNames);
 
     for (const [index, hash] of PAGES.entries())
-      it(`passes axe, and scrolls sideways nowhere: ${hash}`, { skip: outOfTurn(index, 2) }, async () => {
+      it(`passes axe, and scrolls sideways nowhere: ${hash}`, { skip: skipVariant(index, 2) }, async () => {
         const page = await living.open(hash);
         await page.waitForSelector("main .card");
         for (const width of WIDTHS) {
@@ -202,7 +202,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
 
     for (const [index, [hash, buttons]] of DIALOGS.entries())
       it(`shows each dialog on a phone and on a large screen: ${hash}`, {
-        skip: outOfTurn(index, 2),
+        skip: skipVariant(index, 2),
       }, async () => {
         const page = await living.open(hash);
         for (const button of buttons) {

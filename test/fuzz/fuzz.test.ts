@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
 import { describeFinding, type Finding, runCampaign, writeFinding } from "./campaign.ts";
 import { Coverage } from "./coverage.ts";
@@ -81,7 +81,7 @@ describe("fuzz: finds planted faults in process", () => {
   });
 
   for (const [index, { name, fuzzer, plant }] of PLANTED_FAULTS.entries()) {
-    it(name, { skip: outOfTurn(index, 3) }, async () => {
+    it(name, { skip: skipVariant(index, 3) }, async () => {
       const planted =
         fuzzer === "bytes" ? new BytesInProcess(undefined, plant) : new SplittingInProcess(plant);
       const finding = await find(planted, RUNS[fuzzer], SHRINK_MS, SEED + (PASSED_OVER[name] ?? 0));
@@ -101,7 +101,7 @@ describe("fuzz: finds replies altered on their way", { concurrency: 3 }, () => {
   /** A reply that has not come by then is taken for lost. */
   const LOST_MS = 1000;
   for (const [index, { what, pattern, replacement, passes }] of altered.entries()) {
-    it(what, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(what, { skip: skipVariant(index, 2) }, async (t) => {
       if (!canRun(t, NEEDS.beanstalkd)) return;
       const through = (address: Address) => startTamperingProxy(address, pattern, replacement, passes);
       // The same input does not repeat an alteration, so the finding is not shortened.

@@ -11,7 +11,7 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 
 const GARBAGE = 150;
 const SCRAPED_TUBES = inWhole(5000, 2500);
@@ -298,7 +298,7 @@ describe("HTTP and hostile clients", () => {
 
   for (const [index, path] of ["/v1/tubes", "/%zz"].entries())
     it(`many requests of ${path} in one packet, whose answers wait for the first`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async () => {
       for (let n = 0; n < 75; n++)
         await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { CLIENTS } from "../clients/all-clients.ts";
 import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
 import { type ServerKind, startServer } from "../support/server/server-process.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[] }[] = [
   { kind: "beanstalkd-1.12", need: NEEDS.beanstalkd, flags: [] },
@@ -16,7 +16,7 @@ const SERVERS: readonly { kind: ServerKind; need: Need; flags: readonly string[]
 for (const [row, { kind, need, flags }] of SERVERS.entries()) {
   describe(`clients against ${[kind, ...flags].join(" ")}`, () => {
     for (const [column, client] of CLIENTS.entries()) {
-      it(client.name, { skip: outOfTurn(row + column, 2) }, async (t) => {
+      it(client.name, { skip: skipVariant(row + column, 2) }, async (t) => {
         if (!canRun(t, need, ...client.needs)) return;
         const server = await startServer({ kind, flags });
         try {

@@ -12,7 +12,7 @@ import { InconclusiveError } from "../support/conversations/lockstep-state.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
 import { TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const { SEED, STEPS = "400" } = process.env;
 const steps = Number(STEPS);
@@ -25,7 +25,7 @@ describe("differential", { concurrency: 8 }, () => {
     const topologies = SEED === undefined ? [TOPOLOGIES[index % TOPOLOGIES.length] as Topology] : TOPOLOGIES;
     for (const topology of topologies) {
       it(`ours and beanstalkd 1.12 give the same replies: seed ${seed}, ${steps} steps, ${topologyName(topology)}`, {
-        skip: outOfTurn(index, 2),
+        skip: skipVariant(index, 2),
       }, async (t) => {
         if (!canRun(t, NEEDS.ours, NEEDS.beanstalkd)) return;
         const result = await runDifferential({ seed, steps, tested: topology });
@@ -53,7 +53,7 @@ describe("differential", { concurrency: 8 }, () => {
     { what: "one byte of a body", pattern: /(FOUND \d+ \d+\r\n)[ab]/, replacement: "$1c", passes: 0 },
   ];
   for (const [index, { what, pattern, replacement, passes }] of canaries.entries()) {
-    it(`finds ${what}`, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(`finds ${what}`, { skip: skipVariant(index, 2) }, async (t) => {
       if (!canRun(t, NEEDS.beanstalkd)) return;
       for (let attempt = 1; ; attempt++) {
         let proxy: TamperingProxy | undefined;

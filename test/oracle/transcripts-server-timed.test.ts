@@ -15,7 +15,7 @@ import {
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 /** Servers at once: they take some 4 GB together. */
 const AT_ONCE = 27;
@@ -27,7 +27,7 @@ const timed = loadTranscripts()
 const plays = timed.flatMap((transcript, index) =>
   PLAYED_TOPOLOGIES.map((topology, turn) => ({
     ...{ transcript, topology, flags: topologyFlags(topology) },
-    skip: outOfTurn(index + turn, PLAYED_TOPOLOGIES.length),
+    skip: skipVariant(index + turn, PLAYED_TOPOLOGIES.length),
   })),
 );
 const taken = plays.filter(({ skip }) => skip === false);

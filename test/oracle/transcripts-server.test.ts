@@ -1,20 +1,20 @@
 // Tests that play every transcript without waits against our running server, with several numbers
-// of shards and acceptors: each against one of them, and in whole runs against all. In `npm test`
-// they take turns; transcripts-in-process plays all.
+// of shards and acceptors: each against one of them, and in whole runs against all. `npm test`
+// plays every third one here, and transcripts-in-process all.
 
 import { describe, it } from "node:test";
 import { playTranscript, takesTime } from "../support/conversations/play-transcript.ts";
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
-import { outOfTurn, WHOLE } from "../support/whole.ts";
+import { skipVariant, WHOLE } from "../support/whole.ts";
 
 for (const [turn, topology] of PLAYED_TOPOLOGIES.entries()) {
   describe(`transcripts against our server, ${topologyName(topology)}`, { concurrency: 3 }, () => {
     for (const [index, transcript] of loadTranscripts().entries()) {
       if (!WHOLE && index % PLAYED_TOPOLOGIES.length !== turn) continue;
       if (transcript.only === "beanstalkd-1.12" || takesTime(transcript)) continue;
-      const skip = outOfTurn(Math.floor(index / PLAYED_TOPOLOGIES.length), 3);
+      const skip = skipVariant(Math.floor(index / PLAYED_TOPOLOGIES.length), 3);
       it(transcript.name, { skip }, async (t) => {
         if (!canRun(t, NEEDS.ours)) return;
         await playTranscript(transcript, "ours", topologyFlags(topology));

@@ -10,7 +10,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const JOBS = 8000;
 /** Among them are some of each shard. */
@@ -38,7 +38,7 @@ const PLACES = [
 for (const [row, [where, placement]] of PLACES.entries()) {
   for (const [column, transport] of (["libuv", "io_uring"] as const).entries()) {
     it(`shards start when all shards of their thread have their jobs, with the log in ${where} and ${transport}`, {
-      skip: outOfTurn(row + column, 2),
+      skip: skipVariant(row + column, 2),
     }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const folder = temporaryFolder(t, "due-at-start");

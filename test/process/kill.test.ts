@@ -11,7 +11,7 @@ import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
 import { KillLedger } from "../support/server/kill-ledger.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 
 const { ROUNDS: rounds = "", SEED: seed, FSYNC: only } = process.env;
 /** The same load in every `npm test`, another in each longer run. */
@@ -39,7 +39,7 @@ for (const [index, { name, fsync, kills }] of MODES.entries()) {
   const count = rounds === "" ? kills : Number(rounds);
   test(`changes acknowledged under ${name} survive ${count} kills`, {
     timeout: count * 120_000,
-    skip: outOfTurn(index, 2),
+    skip: skipVariant(index, 2),
   }, async (t) => {
     t.diagnostic(
       `replay: SEED=${SEED} ROUNDS=${count} FSYNC="${name}" node --test test/process/kill.test.ts`,

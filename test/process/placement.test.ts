@@ -8,7 +8,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const MIB = 1024 * 1024;
 
@@ -43,7 +43,7 @@ describe("placement", () => {
   for (const [row, { flags: placed, names }] of cases.entries()) {
     for (const [column, transport] of (["libuv", "io_uring"] as const).entries()) {
       it(`${placed.join(" ")} with ${transport}: threads, bodies of every size, both ways`, {
-        skip: outOfTurn(row + column, 2),
+        skip: skipVariant(row + column, 2),
       }, async (t) => {
         if (!canRun(t, NEEDS.ours)) return;
         const flags = ["-z", `${16 * MIB}`, ...placed, "--shards", "3", "--acceptors", "2"];

@@ -13,7 +13,7 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 async function say(server: ServerProcess, lines: readonly [line: string, reply: string][]): Promise<void> {
   const client = await WireClient.connect(server.address);
@@ -37,7 +37,7 @@ describe("after a kill, with -f 0", () => {
   ];
   for (const [index, [before, after]] of changes.entries())
     it(`settings, keys, attempts and deaths survive a restart from ${before} to ${after} shards`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const folder = temporaryFolder(t);

@@ -15,7 +15,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { ourMain, ServerProcess } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 /** A full pipe without a reader; a blocking writer waits forever. */
 function fullPipe(t: TestContext): number {
@@ -103,7 +103,7 @@ describe("output without a reader", () => {
   // A socket can't be opened a second time, so it is made not to block in another way.
   for (const [index, reader] of ["a full pipe", "a socket that is not read"].entries()) {
     it(`with -VV and ${reader} the server serves and stops in order`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const { server, client } = await serve(

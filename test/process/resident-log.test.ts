@@ -10,7 +10,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const MIB = 1024 * 1024;
 const RESIDENT = ["--placement", "together", "--threads", "1", "--log-placement", "together"];
@@ -31,7 +31,7 @@ function hasLogThread({ pid }: ServerProcess): boolean {
 
 describe("a log in the thread that serves", () => {
   for (const [index, transport] of (["libuv", "io_uring"] as const).entries()) {
-    it(`keeps acknowledged changes, with ${transport}`, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(`keeps acknowledged changes, with ${transport}`, { skip: skipVariant(index, 2) }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       const flags = [
         "-b",

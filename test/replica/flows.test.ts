@@ -22,7 +22,7 @@ import { HERE, ServerGroup, until } from "../support/server/server-group.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { SKIP_IF_FAST } from "../support/whole.ts";
 
 const FAILOVERS = Number(process.env["FAILOVERS"] ?? 1);
 const PARTITIONS = Number(process.env["PARTITIONS"] ?? 1);
@@ -131,9 +131,7 @@ async function finish(group: ServerGroup, ledger: BatchLedger): Promise<void> {
 }
 
 describe("flows in a group", { skip: missingNats() ?? false }, () => {
-  it(`callbacks come once over ${FAILOVERS} fail-overs around the ends of batches`, {
-    skip: outOfTurn(0, 2),
-  }, async (t) => {
+  it(`callbacks come once over ${FAILOVERS} fail-overs around the ends of batches`, async (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);
     const ledger = new BatchLedger(random);
@@ -151,7 +149,7 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
   });
 
   it(`callbacks come once over ${PARTITIONS} partitions, when replies wait for the ${WAIT}`, {
-    skip: noNamespaces() ?? outOfTurn(1, 2),
+    skip: noNamespaces() ?? SKIP_IF_FAST,
   }, async (t) => {
     printSeed(t);
     const random = new SeededRandom(seed);

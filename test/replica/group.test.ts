@@ -12,7 +12,7 @@ import { loadGroup } from "../support/server/group-load.ts";
 import { KillLedger } from "../support/server/kill-ledger.ts";
 import { missingNats } from "../support/server/nats-cluster.ts";
 import { ServerGroup } from "../support/server/server-group.ts";
-import { inTurn } from "../support/whole.ts";
+import { everySecond } from "../support/whole.ts";
 
 const { ROUNDS = "", SEED: seed, DEED } = process.env;
 const SEED = Number(seed ?? (ROUNDS === "" ? 1 : drawnSeed()));
@@ -100,7 +100,7 @@ function said(group: ServerGroup): string {
 
 const deeds = Object.keys(DEEDS) as Deed[];
 const only = deeds.find((deed) => deed === DEED);
-const once = inTurn(deeds.slice(0, FIRST));
+const once = everySecond(deeds.slice(0, FIRST));
 const rounds = ROUNDS === "" ? once.length : Number(ROUNDS);
 
 test(`acknowledged changes survive ${rounds} rounds of kills and stops in a group`, {

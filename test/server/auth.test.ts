@@ -9,7 +9,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const worker = newToken("mailer", "worker");
 const limited = newToken("limited", "worker tubes=mail-*");
@@ -23,7 +23,7 @@ const TOKENS = [worker, limited, producer, viewer, gone, over, mover].map(({ lin
 /** Each shape of the server is tried with the same file. */
 const SHAPES = [[], ["--shards", "3", "--acceptors", "2", "--transport", "libuv"]];
 for (const [index, flags] of SHAPES.entries()) {
-  describe(`auth ${flags.join(" ")}`, { skip: outOfTurn(index, SHAPES.length) }, () => {
+  describe(`auth ${flags.join(" ")}`, { skip: skipVariant(index, SHAPES.length) }, () => {
     let guarded: GuardedServer;
     const folder = temporaryFolder({ after }, "auth");
     const socketPath = join(folder, "socket");

@@ -10,7 +10,7 @@ import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 
 const TRANSPORTS = ["libuv", "io_uring", "io_uring, once"] as const;
 const SHAPES: readonly Topology[] = [
@@ -158,7 +158,7 @@ async function countOvertaken(
 }
 
 for (const [index, transport] of TRANSPORTS.entries()) {
-  const skip = outOfTurn(index, TRANSPORTS.length);
+  const skip = skipVariant(index, TRANSPORTS.length);
   for (const shape of SHAPES) {
     describe(`the end of a connection (${transport}, ${topologyName(shape)})`, { skip }, () => {
       it("makes its jobs and gauges visible to every client that has seen it", async (t) => {

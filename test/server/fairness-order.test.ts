@@ -10,7 +10,7 @@ import { clientOf, idOf, withServer } from "../support/server/fair-server.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { TOPOLOGIES, topologyName } from "../support/topologies.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const { SEED = "415926535" } = process.env;
 
@@ -107,7 +107,7 @@ async function consume(server: ServerProcess, random: SeededRandom, history: His
 
 describe("a better job is never passed over", { concurrency: TOPOLOGIES.length }, () => {
   for (const [index, topology] of TOPOLOGIES.entries()) {
-    it(`${topologyName(topology)} (SEED=${SEED})`, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(`${topologyName(topology)} (SEED=${SEED})`, { skip: skipVariant(index, 2) }, async (t) => {
       await withServer(t, topology, async (server) => {
         const random = new SeededRandom(Number(SEED));
         const history = new History();
@@ -162,7 +162,7 @@ async function wait(waiter: WireClient, number: number): Promise<void> {
 
 describe("the longest waiter is served first", { concurrency: TOPOLOGIES.length }, () => {
   for (const [index, topology] of TOPOLOGIES.entries()) {
-    it(topologyName(topology), { skip: outOfTurn(index + 1, 2) }, async (t) => {
+    it(topologyName(topology), { skip: skipVariant(index + 1, 2) }, async (t) => {
       await withServer(t, topology, async (server) => {
         const producer = await clientOf(server, "line");
         const waiters: WireClient[] = [];

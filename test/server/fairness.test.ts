@@ -17,7 +17,7 @@ import { clientOf, idOf, withServer } from "../support/server/fair-server.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import type { Reply, WireClient } from "../support/server/wire-client.ts";
 import { PLAYED_TOPOLOGIES, TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";
-import { inWhole, outOfTurn } from "../support/whole.ts";
+import { inWhole, skipVariant } from "../support/whole.ts";
 
 const { HUGE } = process.env;
 
@@ -157,7 +157,7 @@ const LOADS: readonly [LoadData["kind"], (topology: Topology) => number, string]
 ];
 
 for (const [index, [kind, jobsAt, what]] of LOADS.entries()) {
-  describe(`${what} starves nobody`, { skip: outOfTurn(index, LOADS.length) }, () => {
+  describe(`${what} starves nobody`, { skip: skipVariant(index, LOADS.length) }, () => {
     for (const topology of MEASURED) {
       const jobs = jobsAt(topology);
       it(`${topologyName(topology)}, ${jobs.toLocaleString("en")} jobs`, async (t) => {
@@ -256,7 +256,7 @@ async function measureLateness(t: TestContext, server: ServerProcess): Promise<v
 
 describe("DEADLINE_SOON and the end of a TTR come in time while others are served", () => {
   for (const [index, topology] of MEASURED.entries()) {
-    it(topologyName(topology), { skip: outOfTurn(index, 2) }, async (t) => {
+    it(topologyName(topology), { skip: skipVariant(index, 2) }, async (t) => {
       await timed(t, () => withServer(t, topology, (server) => measureLateness(t, server)));
     });
   }

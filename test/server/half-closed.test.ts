@@ -10,7 +10,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const CLIENTS = 300;
 /** Number of clients that read in the end. */
@@ -43,7 +43,7 @@ async function peeks(client: WireClient): Promise<number> {
 describe("half-closed clients that do not read", () => {
   for (const [index, bytes] of BODIES.entries()) {
     it(`occupy no threads, delay no one, and get all replies: bodies of ${bytes} bytes`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async (t) => {
       const path = join(temporaryFolder(t, "half-closed"), "socket");
       const server = await startWithTransport(t, "io_uring", [], {}, path);

@@ -7,7 +7,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -61,7 +61,7 @@ for (const [index, transport] of TRANSPORTS.entries()) {
   const start = (t: TestContext, more: readonly string[] = []): Promise<ServerProcess | undefined> =>
     startWithTransport(t, transport, [...FLAGS, ...more]);
 
-  describe(`large bodies, with ${transport}`, { skip: outOfTurn(index, TRANSPORTS.length) }, () => {
+  describe(`large bodies, with ${transport}`, { skip: skipVariant(index, TRANSPORTS.length) }, () => {
     it("arrive unchanged in whatever parts, with commands behind them", async (t) => {
       const server = await start(t);
       if (server === undefined) return;

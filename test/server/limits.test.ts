@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { launch, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const SHAPES = [
   ["--shards", "3", "--acceptors", "3"],
@@ -32,7 +32,7 @@ function timerOf(ends: readonly string[]): { kind: string; seconds: number } | u
 }
 
 for (const [index, shape] of SHAPES.entries()) {
-  describe(`limits ${shape.join(" ")}`, { skip: outOfTurn(index, SHAPES.length) }, () => {
+  describe(`limits ${shape.join(" ")}`, { skip: skipVariant(index, SHAPES.length) }, () => {
     let server: ServerProcess;
     before(async () => {
       const limits = ["--max-connections", "6", "--max-connections-per-address", "4", "--idle-timeout", "5s"];

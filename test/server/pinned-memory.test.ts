@@ -9,7 +9,7 @@ import { COMMANDS, commandName, FIELDS } from "../../src/protocol/commands.ts";
 import { type Arguments, GOOD_ARGUMENTS, lineOf } from "../support/conversations/command-lines.ts";
 import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
 import { memoryInUse, settledBytes } from "../support/machine/memory-in-use.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const KIB = 1024;
 /** A client's commands of a case. */
@@ -101,7 +101,7 @@ function store(server: HandDrivenServer): void {
  */
 function* linesInTurn(): Iterable<readonly string[]> {
   for (let from = 0; from < LINES.length; from += TOGETHER)
-    if (outOfTurn(from / TOGETHER, 2) === false) yield LINES.slice(from, from + TOGETHER);
+    if (skipVariant(from / TOGETHER, 2) === false) yield LINES.slice(from, from + TOGETHER);
 }
 
 const kib = (bytes: number): string => `${Math.round(bytes / KIB)} KiB`;

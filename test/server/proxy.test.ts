@@ -14,7 +14,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { ourMain, TEST_ENV } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 interface Proxy {
   readonly process: ChildProcess;
@@ -122,7 +122,7 @@ tls = { cert = "${files.cert}", key = "${files.key}" }
   });
 
   for (const [index, client] of CLIENTS.entries()) {
-    it(`serves ${client.name}`, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(`serves ${client.name}`, { skip: skipVariant(index, 2) }, async (t) => {
       if (!canRun(t, NEEDS.ours, ...client.needs)) return;
       // They count ids from 1.
       const own = await startGuarded(temporaryFolder(t, "proxy-client"));

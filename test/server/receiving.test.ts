@@ -9,7 +9,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const CLIENTS = 12;
 const COMMANDS = 1500;
@@ -40,7 +40,7 @@ const LITTLE = "list-tube-used\r\n".repeat(40);
 describe("with io_uring, commands in pieces", { concurrency: 2 }, () => {
   for (const [index, [kind, transport]] of KINDS.entries()) {
     it(`are answered once, in order, before the end: ${kind}, ${transport}`, {
-      skip: outOfTurn(index, 2),
+      skip: skipVariant(index, 2),
     }, async (t) => {
       const seed = Number(process.env["SEED"] ?? drawnSeed());
       t.diagnostic(`SEED=${seed}`);

@@ -13,7 +13,7 @@ import { canRun, NEEDS } from "../support/machine/need.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { topologyFlags } from "../support/topologies.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 /** Every server that this file starts inherits it. */
 const SWITCH = "RUNNERBEAN_STREAM_WRITES";
@@ -83,7 +83,7 @@ describe("replies through socket.write: transcripts", { concurrency: 3 }, () => 
   assert.ok(played.length > 10);
   for (const [index, transcript] of played.entries()) {
     if (transcript.only === "beanstalkd-1.12" || takesTime(transcript)) continue;
-    it(transcript.name, { skip: outOfTurn(index, 3) }, async (t) => {
+    it(transcript.name, { skip: skipVariant(index, 3) }, async (t) => {
       if (!canRun(t, NEEDS.ours)) return;
       await playTranscript(transcript, "ours", topologyFlags({ shards: 4, acceptors: 1 }));
     });

@@ -9,7 +9,7 @@ import { connect } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
-import { inTurn } from "../support/whole.ts";
+import { everySecond } from "../support/whole.ts";
 
 describe("cli over HTTP", () => {
   let server: ServerProcess | undefined;
@@ -109,7 +109,7 @@ describe("cli over HTTP", () => {
     await say("settings", "remove", "cli-set-*");
     const none = await run("settings", "show", "cli-set-*");
     assert.deepEqual([none.code, none.stdout.split("\n")[1]], [1, "pattern\tcli-set-*"]);
-    for (const [args, said] of inTurn([
+    for (const [args, said] of everySecond([
       [["set", "a"], /missing required argument/],
       [["set", "a b", "ttl=1"], /a tube name/],
       [["set", "a", "ttl"], /name=value, where the name is max-attempts, /],

@@ -6,7 +6,7 @@ import { createServer as createHttpServer, type ServerResponse } from "node:http
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
 import { runTool } from "../support/server/tool.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
@@ -106,7 +106,7 @@ async function saysNo(
 
 describe("cli against foreign servers", { concurrency: 2 }, () => {
   for (const [index, command] of WIRE_COMMANDS.entries()) {
-    it(`${command.join(" ")} ends without an answer`, { skip: outOfTurn(index, 2) }, async () => {
+    it(`${command.join(" ")} ends without an answer`, { skip: skipVariant(index, 2) }, async () => {
       const silent = await wire(() => "");
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
@@ -117,7 +117,7 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
 
   for (const [index, command] of HTTP_COMMANDS.entries()) {
     const name = command.join(" ");
-    it(`${name} over HTTP ends without an answer`, { skip: outOfTurn(index, 2) }, async () => {
+    it(`${name} over HTTP ends without an answer`, { skip: skipVariant(index, 2) }, async () => {
       const silent = await http(() => {});
       assert.match(
         await saysNo(command, silent, [NO_CONNECTION], "--timeout", "1"),
@@ -126,7 +126,7 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
     });
 
     for (const [place, [what, status, type, body]] of STRANGE_ANSWERS.entries()) {
-      it(`${name} rejects ${what} as an answer`, { skip: outOfTurn(index + place, 5) }, async () => {
+      it(`${name} rejects ${what} as an answer`, { skip: skipVariant(index + place, 5) }, async () => {
         const other = await http((response) => {
           response.writeHead(status, { "content-type": type }).end(body);
         });

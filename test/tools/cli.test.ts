@@ -21,11 +21,11 @@ import {
   TEST_ENV,
 } from "../support/server/server-process.ts";
 import { runTool, type ToolResult } from "../support/server/tool.ts";
-import { inTurn, outOfTurn } from "../support/whole.ts";
+import { everySecond, skipVariant } from "../support/whole.ts";
 
 const KINDS = ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[];
 for (const [index, kind] of KINDS.entries()) {
-  describe(`cli: ${kind}`, { concurrency: 2, skip: outOfTurn(index, KINDS.length) }, () => {
+  describe(`cli: ${kind}`, { concurrency: 2, skip: skipVariant(index, KINDS.length) }, () => {
     let server: ServerProcess | undefined;
     before(async () => {
       // Beanstalkd may not be here; each test says so.
@@ -179,7 +179,7 @@ for (const [index, kind] of KINDS.entries()) {
     it("reports the kind of error by its exit code", async (t) => {
       // It has nothing to do with which server it is.
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, code] of inTurn([
+      for (const [args, code] of everySecond([
         [["stats", "--url", "beanstalk://127.0.0.1:1"], 3],
         [["stats", "--url", "gopher://x"], 5],
         [["stats", "--url", "http://127.0.0.1:1"], 5],
@@ -201,7 +201,7 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("refuses bad arguments before it connects", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, allowed] of inTurn([
+      for (const [args, allowed] of everySecond([
         [
           ["put", "bad name", "x"],
           /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of.*\nSee runnerbean put --help$/m,
@@ -223,7 +223,7 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("prints every problem on stdout for checks", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const args of inTurn([
+      for (const args of everySecond([
         [],
         ["--tube", "a b"],
         ["--tube", "a", "--nonsense"],
@@ -314,7 +314,7 @@ for (const [index, kind] of KINDS.entries()) {
 
     it("says what to do where no server listens", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, advice] of inTurn([
+      for (const [args, advice] of everySecond([
         [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; start one .* --url/],
         [["redrive", "a", "--yes"], /no server listens there; start one with runnerbean, or name/],
         [["stats", "--url", "unix:/nowhere/x"], /connect ENOENT \/nowhere\/x: no server listens there/],

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { commandsIn } from "../support/page-commands.ts";
 import { TEST_ENV } from "../support/server/server-process.ts";
-import { outOfTurn } from "../support/whole.ts";
+import { skipVariant } from "../support/whole.ts";
 import { ROWS, type Row } from "./documented-commands.ts";
 
 const run = promisify(execFile);
@@ -63,7 +63,7 @@ describe("documented commands", () => {
       forms.set(row.small(command), row);
   }
   for (const [index, [command, { says, needs = [] }]] of [...forms].entries()) {
-    it(command, { skip: outOfTurn(index, 2) }, async (t) => {
+    it(command, { skip: skipVariant(index, 2) }, async (t) => {
       if (!canRun(t, NEEDS.ours, ...needs.map((need) => NEEDS[need]))) return;
       const { stdout, stderr } = await run("bash", ["-c", command], { cwd: ROOT, env: TEST_ENV });
       assert.match(stdout + stderr, says);
@@ -79,7 +79,7 @@ describe("the help of each script", () => {
   );
   for (const [index, program] of [...new Set(programs)].entries()) {
     if (WITHOUT.includes(program)) continue;
-    it(`is told by ${program} --help`, { skip: outOfTurn(index, 3) }, async () => {
+    it(`is told by ${program} --help`, { skip: skipVariant(index, 3) }, async () => {
       const { stdout } = await run("bin/node", [program, "--help"], { cwd: ROOT, env: TEST_ENV });
       assert.match(stdout, /^Usage: npm (?:run )?\S+ --/);
       assert.match(stdout, /^Options:$/m);

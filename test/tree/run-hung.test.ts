@@ -59,9 +59,17 @@ ${code}\n`,
   assert.deepEqual(Object.keys(after).sort(), ["loop", "open", "unit/room/await", "unit/room/loop"]);
   for (const name of ["loop", "open"]) assert.ok(after[name]! >= 16, said);
   for (const name of ["unit/room/await", "unit/room/loop"]) assert.ok(after[name]! < 16, said);
-  assert.match(said, /✔ is right/);
-  assert.match(said, /✔ has a process of its own then/);
-  assert.doesNotMatch(said, /(?:right|skipped)\.test\.ts: /);
+  assert.match(said, /^✔ test\/right\.test\.ts: 1 passed, /m);
+  assert.match(said, /^✔ test\/unit\/room\/right\.test\.ts: 1 passed, /m);
+  assert.match(said, /^✖ test\/open\.test\.ts: 0 passed, 1 failed, /m);
+  assert.doesNotMatch(said, /^(?:✖|FAILED|INCOMPLETE) .*(?:right|skipped)/m);
+  const last = said.slice(said.indexOf("INCOMPLETE")).trim().split("\n");
+  assert.deepEqual(
+    last.filter((line) => !/^(?:INCOMPLETE|FAILED| {4})/.test(line)),
+    [],
+    "failures come last",
+  );
+  assert.match(last.join("\n"), /^FAILED test\/open\.test\.ts:\d+ leaves a server open\n {4}Error: failed$/m);
   assert.match(said, /^SKIPPED all of it: \/usr\/bin\/php is missing/m);
   assert.match(said, /^To skip less: sudo apt-get install php-cli$/m);
   for (const name of Object.keys(FILES))

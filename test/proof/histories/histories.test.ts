@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { outOfTurn } from "../../support/whole.ts";
+import { skipVariant } from "../../support/whole.ts";
 import { emptyTally, playParty, type Tally } from "./campaign.ts";
 import { checkHistory } from "./check-history.ts";
 import { OUR_SERVERS, type StartedServer, startHistoryServer } from "./history-servers.ts";
@@ -189,7 +189,7 @@ describe("histories of a running server", () => {
 
   const lies = ["a job is given twice", "a better job is passed over", "a release is lost"] as const;
   for (const [index, lie] of lies.entries())
-    it(`are refused if ${lie}`, { skip: outOfTurn(index, 3) }, async () => {
+    it(`are refused if ${lie}`, { skip: skipVariant(index, 3) }, async () => {
       const tally = emptyTally();
       // One lie in two is hidden by what other clients do at that moment.
       while (tally.refused === 0 && tally.lies < LIES_MAX)

@@ -1,5 +1,5 @@
 // How test/run.ts plays which file: tables of files, each under its path or a unique end of it,
-// without ".test.ts". Those that take turns are in turns.ts.
+// without ".test.ts".
 
 /**
  * They watch the clock, but mostly wait, and play again what the machine was too slow for: those of
@@ -56,13 +56,13 @@ export const ALONE = [
 ];
 
 /** They take longest, and so begin first; those that are run once more with them. */
-const LONGEST = [
+export const LONGEST = [
   "transcripts-server",
   "simulation/simulation",
   "dashboard",
   "dashboard-sizes",
   "http-hostile",
-  "tools/cli",
+  "test/tools/cli",
   "http/backup",
   "dashboard-actions",
   "dashboard-hostile",
@@ -106,18 +106,67 @@ const LONGEST = [
  */
 export const ONCE_MORE = ["transcripts-server", "hostile", "clients"];
 
-/** Whole runs have them, and runs that name them. */
-export const WHOLE_ONLY = [
-  "proof/group/group",
-  "packaging/packages",
-  "packaging/executable",
-  "bench/generators",
-  "profile/profile",
-  "soak/canary",
-];
+/** Files that `npm test` leaves out, and why; whole runs play them, and runs that name them. */
+export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
+  "they test a harness, not the server": [
+    "bench/generators",
+    "case/flow-cases",
+    "fuzz/guided",
+    "histories/histories",
+    "micro/micro",
+    "mutation/mutation",
+    "profile/profile",
+    "scale/scale",
+    "soak/canary",
+    "stress/stress",
+    "watch/watch",
+  ],
+  "they build or install packages": [
+    "client/client-package",
+    "packaging/bundle",
+    "packaging/debian",
+    "packaging/executable",
+    "packaging/packages",
+  ],
+  "process/kill, replica/group and the simulations play kills and failures faster": [
+    "http/http-kill",
+    "process/batch-ends-kill",
+    "process/batches-kill",
+    "process/moves-kill",
+    "proof/group/group",
+    "replica/failures",
+    "replica/flows",
+    "replica/flows-unwaited",
+    "replica/partitions",
+  ],
+  "a browser takes long; dashboard, dashboard-actions, -flows, -operations and -roles find most": [
+    "dashboard-changes",
+    "dashboard-flow-pages",
+    "dashboard-group",
+    "dashboard-hostile",
+    "dashboard-on-call",
+    "dashboard-silence",
+    "dashboard-sizes",
+    "dashboard-story",
+  ],
+  "each takes more than 20 s for one kind of fault": [
+    "http/backup",
+    "http/http-hostile",
+    "server/connection-end",
+    "server/fairness",
+    "server/migration",
+    "server/pinned-memory",
+    "server/tube-lists",
+    "tools/cli-strangers",
+  ],
+};
 
 export const isOneOf = (names: readonly string[], file: string): boolean =>
   names.some((name) => `/${file}`.endsWith(`/${name}.test.ts`));
+
+/** Why `npm test` leaves a file out, or undefined if it plays it. */
+export const reasonToWait = (file: string): string | undefined =>
+  Object.keys(WHOLE_ONLY).find((reason) => isOneOf(WHOLE_ONLY[reason]!, file));
 
 /** Its place in the order in which files begin. */
 export function rankOf(file: string): number {

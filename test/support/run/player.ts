@@ -1,10 +1,8 @@
-// Plays test files with Node's test runner, and collects what test/run.ts tells at its end.
+// Plays test files with Node's test runner, prints a line for each, and collects what test/run.ts
+// prints at its end.
 
 import { relative } from "node:path";
-import { Writable } from "node:stream";
-import { finished } from "node:stream/promises";
 import { type EventData, run } from "node:test";
-import { spec } from "node:test/reporters";
 import { Tally } from "./tally.ts";
 
 /** What plays the files of a room in one process, from the root. */
@@ -24,11 +22,14 @@ export interface PlayerOptions {
   /** Time limit of each test, ms. */
   readonly testMs: number;
   readonly execArgv: readonly string[];
+  /** What files say is printed also where all their tests pass. */
+  readonly showsAll: boolean;
 }
 
-/** Each run tells its counts; all together are told at the end. */
-const withoutCounts = (text: string): string =>
-  text.replace(/^ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) .*\n/gm, "");
+type TestStream = ReturnType<typeof run>;
+
+/** Each run says its counts. */
+const COUNT = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/;
 
 export class Player {
   readonly #options: PlayerOptions;
@@ -70,18 +71,23 @@ export class Player {
       return tally;
     };
     const unfinished = new Set(paths);
+    const seconds = new Map<string, number>();
     stream.on("test:pass", (test) => tallyOf(test.file).pass(test));
     stream.on("test:fail", (test) => tallyOf(test.file).fail(test, { root, env }));
     stream.on("test:summary", ({ file, counts, duration_ms }) => {
       if (file === undefined) return;
-      this.took.push({ file: relative(root, file), seconds: duration_ms / 1000 });
+      seconds.set(file, duration_ms / 1000);
       unfinished.delete(file);
       const tally = tallyOf(file);
       if (tally.isEmpty || tally.heard !== counts.tests) this.#tellCounts(file, counts.tests, tally.heard);
     });
-    await this.#print(stream, env);
-    for (const tally of tallies.values()) this.total.add(tally);
+    const said = await heard(stream);
     for (const file of unfinished) this.incomplete.push(`${file}: it did not come to its end`);
+    for (const file of paths) {
+      const isWhole = !unfinished.has(file);
+      this.#tell(relative(root, file), { tally: tallyOf(file), seconds: seconds.get(file), isWhole, env });
+    }
+    this.#tellSaid(said, (file) => unfinished.has(file) || tallyOf(file).failures.length > 0);
   }
 
   /** A file that brings the process down does not take others with it: they are played again. */
@@ -90,15 +96,16 @@ export class Player {
     const roomEnv = { ...env, ROOM_FILES: files.join("\n") };
     const stream = this.#run([`${root}${ROOM_ENTRY}`], 1, roomEnv);
     const unfinished = new Set(files);
-    let heard = 0;
+    let results = 0;
+    let hasFailed = false;
     let tally = new Tally();
     /** The suite of a file ends after all that is in it. */
     const endFile = (file: string, seconds: number): void => {
       unfinished.delete(file);
-      heard += tally.heard;
+      results += tally.heard;
       if (tally.isEmpty) this.#tellCounts(`${root}${file}`, 0, 0);
-      this.total.add(tally);
-      this.took.push({ file, seconds });
+      this.#tell(file, { tally, seconds, isWhole: true, env });
+      hasFailed ||= tally.failures.length > 0;
       tally = new Tally();
     };
     const isFile = ({ name, nesting }: EventData.TestPass | EventData.TestFail): boolean =>
@@ -115,19 +122,21 @@ export class Player {
       if (!wasCancelled && isFile(test)) endFile(test.name, duration_ms / 1000);
     });
     stream.on("test:summary", ({ file, counts }) => {
-      if (file !== undefined && unfinished.size === 0 && heard !== counts.tests)
-        this.#tellCounts(`${root}${files[0]} and others in its process`, counts.tests, heard);
+      if (file !== undefined && unfinished.size === 0 && results !== counts.tests)
+        this.#tellCounts(`${root}${files[0]} and others in its process`, counts.tests, results);
     });
-    await this.#print(stream, env);
+    const said = await heard(stream);
     // Of the process itself: that it crashed, say.
     this.total.add(tally);
+    hasFailed ||= tally.failures.length > 0 || unfinished.size > 0;
+    this.#tellSaid(said, () => hasFailed);
     const again = [...unfinished].filter((file) => !this.#ended.has(file));
     if (again.length > 0)
       this.incomplete.push(`${root}${again[0]}: the process ended before it; now in one of its own`);
     for (const file of again) await this.#playFiles({ files: [file], env, isRoom: false }, 1);
   }
 
-  #run(files: readonly string[], concurrency: number, env: NodeJS.ProcessEnv): ReturnType<typeof run> {
+  #run(files: readonly string[], concurrency: number, env: NodeJS.ProcessEnv): TestStream {
     const { root, testMs, execArgv } = this.#options;
     return run({
       files,
@@ -145,20 +154,48 @@ export class Player {
     this.incomplete.push(`${file}: ${ran} tests were run, ${heard} results were heard`);
   }
 
-  /** In one piece at the end, so it doesn't mix with the output of others. */
-  async #print(stream: ReturnType<typeof run>, env: NodeJS.ProcessEnv): Promise<void> {
-    const printed: Buffer[] = [];
-    const out = new Writable({
-      write: (chunk: Buffer, _encoding, done) => {
-        printed.push(chunk);
-        done();
-      },
-    });
-    const told = stream.compose(new spec());
-    told.pipe(out, { end: false });
-    await finished(told, { writable: false });
+  /** A line for a file, and the name of each failure; the errors are printed at the end. */
+  #tell(file: string, { tally, seconds = 0, isWhole, env }: Played): void {
+    this.total.add(tally);
+    this.took.push({ file, seconds });
+    const { passed, skipped, failures } = tally;
+    const counts = [`${passed} passed`];
+    if (failures.length > 0) counts.push(`${failures.length} failed`);
+    if (skipped.length > 0) counts.push(`${skipped.length} skipped`);
+    if (!isWhole) counts.push("incomplete");
     const { OUR_FLAGS } = env;
-    if (OUR_FLAGS !== process.env["OUR_FLAGS"]) console.log(`\nOnce more with ${OUR_FLAGS}:`);
-    process.stdout.write(withoutCounts(Buffer.concat(printed).toString()));
+    const flags = OUR_FLAGS === process.env["OUR_FLAGS"] ? "" : ` with ${OUR_FLAGS}`;
+    const mark = failures.length > 0 || !isWhole ? "✖" : "✔";
+    console.log(`${mark} ${file}${flags}: ${counts.join(", ")}, ${seconds.toFixed(1)} s`);
+    for (const what of failures) console.log(`  ✖ ${what.split("\n", 1)[0]}`);
   }
+
+  #tellSaid(said: readonly Said[], hasFailed: (file: string) => boolean): void {
+    for (const { file, text } of said)
+      if (this.#options.showsAll || hasFailed(file)) process.stdout.write(text);
+  }
+}
+
+interface Played {
+  readonly tally: Tally;
+  readonly seconds: number | undefined;
+  /** It came to its end. */
+  readonly isWhole: boolean;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+interface Said {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Returns what the files have written when they have ended. */
+async function heard(stream: TestStream): Promise<readonly Said[]> {
+  const said: Said[] = [];
+  for await (const { type, data } of stream) {
+    if (type === "test:stdout" || type === "test:stderr") said.push({ file: data.file, text: data.message });
+    else if (type === "test:diagnostic" && !COUNT.test(data.message))
+      said.push({ file: data.file ?? "", text: `ℹ ${data.message}\n` });
+  }
+  return said;
 }

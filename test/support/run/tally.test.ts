@@ -31,3 +31,10 @@ it("a failure is told, whatever its test has thrown", () => {
     assert.match(told, text);
   }
 });
+
+it("an error is told without frames of Node, and of a long one the beginning", () => {
+  const error = new Error("far");
+  error.stack = "Error: far\n    at a (file:///tree/a.ts:1:1)\n    at Test.run (node:internal/test:2:2)";
+  assert.equal(toldOf(error), "a.test.ts:7 a test\n    Error: far\n        at a (file:///tree/a.ts:1:1)");
+  assert.match(toldOf("line\n".repeat(999)), /^(?:.*\n){201} {4}and 800 more lines$/);
+});

@@ -15,15 +15,17 @@ export interface Place {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Lines of a failed test's error that are told once more at the end. */
-const ERROR_LINES = 20;
+/** Lines of a failed test's error: all of it, unless it shows a large body. */
+const ERROR_LINES = 200;
+/** Frames in Node itself say nothing of the fault. */
+const NODE_FRAME = /^\s+at .*\bnode:[\w/]+:\d+/;
 
 export class Tally {
   passed = 0;
   /** Results of tests; those of suites are not counted. */
   heard = 0;
   readonly skipped: Skip[] = [];
-  /** Repeated at the end, where they are easy to find. */
+  /** Printed at the end, where they are easy to find. */
   readonly failures: string[] = [];
   hasSkippedSuite = false;
 
@@ -56,7 +58,7 @@ export class Tally {
   }
 }
 
-/** Returns the place of a failed test, its unusual settings, and the first lines of its error. */
+/** Returns the place of a failed test, its unusual settings, and its error with the diff. */
 function failureOf(
   { name, file, line, details: { error } }: EventData.TestFail,
   { root, env }: Place,
@@ -65,7 +67,9 @@ function failureOf(
   const where = `${relative(root, file ?? root)}:${line ?? 0}`;
   const lines = stripVTControlCharacters(textOf(error.cause ?? error))
     .split("\n")
-    .slice(0, ERROR_LINES);
+    .filter((text) => !NODE_FRAME.test(text));
+  if (lines.length > ERROR_LINES)
+    lines.splice(ERROR_LINES, Infinity, `and ${lines.length - ERROR_LINES} more lines`);
   return [`${where} ${name} ${OUR_FLAGS}`.trimEnd(), ...lines].join("\n    ");
 }
 

@@ -10,7 +10,7 @@ import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import { Counter } from "../../../src/message/topology.ts";
 import { GuardedHandDriven } from "../../support/in-process/guarded-hand-driven.ts";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
-import { outOfTurn } from "../../support/whole.ts";
+import { skipVariant } from "../../support/whole.ts";
 
 const SECRET = "rb1_once-good";
 const TOKENS = parseTokenFile(`root admin sha256:${hashOf(SECRET)}`).tokens;
@@ -170,7 +170,7 @@ function play(operation: Operation, end: End, turns: number, since: number): voi
 describe("a client whose connection ends at any turn", () => {
   for (const [row, [what, operation]] of Object.entries(OPERATIONS).entries())
     for (const [column, [how, end]] of Object.entries(ENDS).entries())
-      it(`leaves nothing of ${what}, because it ${how}`, { skip: outOfTurn(row + column, 2) }, () => {
+      it(`leaves nothing of ${what}, because it ${how}`, { skip: skipVariant(row + column, 2) }, () => {
         const last = turnsOf(operation);
         // Where others put nothing, when they don't makes no difference.
         const sinces = operation.later === "" ? [0] : LATER_TURNS;

@@ -7,7 +7,7 @@ import { Attribute, KeyState } from "../../../src/protocol/job-attribute.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { findOf } from "../../support/planted-find.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
-import { inWhole, outOfTurn } from "../../support/whole.ts";
+import { inWhole, skipVariant } from "../../support/whole.ts";
 import { PoliciesActs } from "./policies-acts.ts";
 import { PoliciesComparison } from "./policies-comparison.ts";
 import { type Plant, PoliciesState } from "./policies-state.ts";
@@ -127,7 +127,7 @@ const PLANTED: Readonly<Record<string, Plant>> = {
 
 describe("planted bugs are found", () => {
   for (const [index, [what, plant]] of Object.entries(PLANTED).entries())
-    it(what, { skip: outOfTurn(index, 2) }, () => {
+    it(what, { skip: skipVariant(index, 2) }, () => {
       let found = 0;
       for (let run = 1; run <= PLANTED_RUNS && found === 0; run++) {
         try {

@@ -7,7 +7,7 @@ import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "../../../../src/engine/policies/key-table.ts";
 import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
-import { outOfTurn } from "../../../support/whole.ts";
+import { SKIP_IF_FAST } from "../../../support/whole.ts";
 
 function keyOf(tube: string, key: string): TubeKey {
   // Somewhere in other bytes, as in a message.
@@ -139,9 +139,7 @@ test(`${KEYS} remembered keys of 24 bytes cost at most 80 bytes each, and the me
   assert.ok(settledBytes(limit, () => memoryInUse() - before) < limit, "it is given back");
 });
 
-test("keys are found and removed if a part has more places than an entry has hash bits", {
-  skip: outOfTurn(0, 2),
-}, () => {
+test("keys are found and removed if a part has more places than an entry has hash bits", () => {
   const table = new KeyTable(new BodyArena(), [5, 6]);
   const keys = 420_000;
   const bytes = Buffer.alloc(4);
@@ -163,7 +161,7 @@ test("keys are found and removed if a part has more places than an entry has has
 
 // A shard gets the keys of several others from the log when there are fewer of them than before.
 test("keys are found and removed after a start with more than two million", {
-  skip: outOfTurn(1, 2),
+  skip: SKIP_IF_FAST,
 }, () => {
   const table = new KeyTable(new BodyArena(), [7, 8]);
   const keys = (1 << 21) + 1000;
