@@ -241,16 +241,15 @@ export class Schedules {
    * back with the clock gets it again if the time for it has come: the clock was behind, and the
    * ticks before were dealt with.
    */
-  endHolds(wallMs: number): void {
-    for (const schedule of this.table.held) {
-      const { heldMs, isFrozen, facts } = schedule;
-      const { everyMs } = facts.timing;
-      // The shard that froze it ends the hold.
-      if (isFrozen || !this.#mayBeNext(schedule, heldMs, wallMs)) continue;
-      this.table.setHeld(schedule, 0);
-      // Each tick of an interval may be its anchor.
-      this.#moveTick(schedule, heldMs, everyMs > 0 ? heldMs - everyMs : schedule.anchorMs);
-    }
+  endHold(schedule: Schedule, wallMs: number): void {
+    const { heldMs, isFrozen, facts } = schedule;
+    const { everyMs } = facts.timing;
+    assert(heldMs > 0, "only a schedule whose tick went back is held");
+    // The shard that froze it ends the hold.
+    if (isFrozen || !this.#mayBeNext(schedule, heldMs, wallMs)) return;
+    this.table.setHeld(schedule, 0);
+    // Each tick of an interval may be its anchor.
+    this.#moveTick(schedule, heldMs, everyMs > 0 ? heldMs - everyMs : schedule.anchorMs);
   }
 
   /** Returns whether a clock that was right may have set this tick: see `correct`. */

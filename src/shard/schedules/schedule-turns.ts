@@ -29,6 +29,8 @@ export class ScheduleTurns {
   #offsetMs = Number.NEGATIVE_INFINITY;
   /** Schedules whose next tick may have been set by a clock that was ahead; at startup, all. */
   #suspects: Iterator<Schedule> | undefined;
+  /** Schedules that may get back the tick that they had before the clock went back. */
+  #held: Iterator<Schedule> | undefined;
   #lookAtMs = Number.POSITIVE_INFINITY;
   /** The earliest tick when the shard last looked. */
   #seenMs = Number.POSITIVE_INFINITY;
@@ -56,7 +58,7 @@ export class ScheduleTurns {
     const { nextAtMs, size } = this.#schedules.table;
     // The log rings when it has room.
     if (size === 0 || !this.#mayLog()) return Number.POSITIVE_INFINITY;
-    if (this.#suspects !== undefined) return 0;
+    if (this.#suspects !== undefined || this.#held !== undefined) return 0;
     // A command has set, resumed or deleted a schedule.
     return nextAtMs === this.#seenMs ? this.#lookAtMs : 0;
   }
@@ -68,9 +70,12 @@ export class ScheduleTurns {
     const beganMs = this.#clock();
     const offsetMs = this.#wallOffsetMs();
     const wallMs = Math.floor(nowMs + offsetMs);
-    this.#lookForSteps(offsetMs, wallMs);
+    this.#lookForSteps(offsetMs);
     for (let left = TURN_TICKS_MAX; left > 0 && this.#mayLog(); left--) {
-      if (!this.#schedules.runOne(nowMs, wallMs) && !this.#checkOne(wallMs)) break;
+      // Holds end first: until then, ticks that were dealt with would be due again.
+      const wasBusy =
+        this.#endOneHold(wallMs) || this.#schedules.runOne(nowMs, wallMs) || this.#checkOne(wallMs);
+      if (!wasBusy) break;
       if (this.#clock() - beganMs > TURN_MS) break;
     }
     this.#seenMs = table.nextAtMs;
@@ -78,13 +83,22 @@ export class ScheduleTurns {
     this.#lookAtMs = table.nextAtMs <= wallMs ? 0 : Math.min(dueAtMs, nowMs + LOOK_MS);
   }
 
-  #lookForSteps(offsetMs: number, wallMs: number): void {
-    if (offsetMs > this.#offsetMs + BACK_MS_MAX) this.#schedules.endHolds(wallMs);
+  #lookForSteps(offsetMs: number): void {
+    if (offsetMs > this.#offsetMs + BACK_MS_MAX) this.#held = this.#schedules.table.held.values();
     this.#offsetMs = offsetMs;
     if (offsetMs < this.#highestOffsetMs - BACK_MS_MAX) {
       this.#suspects = this.#schedules.table.values();
       this.#highestOffsetMs = offsetMs;
     } else this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);
+  }
+
+  /** Ends the next hold, if the time for it has come; returns whether there was one to check. */
+  #endOneHold(wallMs: number): boolean {
+    const next = this.#held?.next();
+    if (next === undefined) return false;
+    if (next.done === true) this.#held = undefined;
+    else this.#schedules.endHold(next.value, wallMs);
+    return next.done !== true;
   }
 
   /** Corrects the next suspect; returns whether there was one. */

@@ -152,6 +152,53 @@ describe("a clock that goes back", () => {
     });
 });
 
+describe("a clock that goes ahead again", () => {
+  /** All schedules are held: their next ticks went back with the clock, and it has come forward. */
+  const heldBench = (options: Partial<ScheduleTurnsOptions> = {}): [bench: TurnsBench, heldMs: number] => {
+    let offsetMs = 0;
+    const bench = new TurnsBench(2 * TURN_TICKS_MAX, { wallOffsetMs: () => offsetMs, ...options });
+    bench.settle(100 * EVERY_MS);
+    offsetMs = -50 * EVERY_MS;
+    bench.settle(100 * EVERY_MS + 1000);
+    assert.equal(bench.engine.schedules.table.held.size, 2 * TURN_TICKS_MAX);
+    offsetMs = 0;
+    return [bench, 101 * EVERY_MS];
+  };
+  const NOW_MS = 100 * EVERY_MS + 2000;
+
+  for (const [tickMs, ended] of [
+    [0, TURN_TICKS_MAX],
+    [TURN_MS / 4, 5],
+    [TURN_MS + 0.01, 1],
+  ] as const)
+    it(`gives back the ticks of ${ended} schedules in a turn if each takes ${tickMs} ms`, () => {
+      let readings = 0;
+      const [bench, heldMs] = heldBench({ clock: () => readings++ * tickMs });
+      const { table } = bench.engine.schedules;
+      const jobs = bench.engine.totalJobs;
+      readings = 0;
+      bench.turns.step(NOW_MS);
+      assert.equal(table.held.size, 2 * TURN_TICKS_MAX - ended);
+      assert.equal(bench.turns.dueAtMs, 0, "the rest is due");
+      bench.settle(NOW_MS);
+      assert.equal(table.held.size, 0);
+      assert.deepEqual([...new Set([...table.values()].map(({ nextMs }) => nextMs))], [heldMs]);
+      assert.equal(bench.engine.totalJobs, jobs, "no tick that was dealt with puts another job");
+    });
+
+  it("gives them back only while the log has room", () => {
+    let room = true;
+    const [bench] = heldBench({ mayLog: () => room });
+    const { table } = bench.engine.schedules;
+    room = false;
+    bench.turns.step(NOW_MS);
+    assert.equal(table.held.size, 2 * TURN_TICKS_MAX);
+    room = true;
+    bench.settle(NOW_MS);
+    assert.equal(table.held.size, 0);
+  });
+});
+
 describe("the next runs of a schedule", () => {
   const expected = [1, 2, 3, 4, 5].map((tick) => tick * EVERY_MS);
   const runsOf = (
