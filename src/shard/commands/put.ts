@@ -108,16 +108,17 @@ export class PutIntake {
     const { body } = request;
     request.bodyBytes = body.length;
     let stored: number = EMPTY_BODY;
+    let hasRoom = false;
     try {
       stored = this.#arena.allocate(body.length);
       this.#arena.write(stored, 0, body.bytes, body.start, body.length);
+      hasRoom = this.#arena.limit.allows;
     } catch (error) {
-      this.#refuseForMemory(session, stored, error);
-      return;
+      if (!(error instanceof RangeError)) throw error;
     }
     const { tube } = request;
     const name = tube.length === 0 ? "" : this.#tubeNames.textOf(tube);
-    if (!this.#arena.limit.allows) {
+    if (!hasRoom) {
       this.#arena.free(stored);
       this.#refuseFull(session, request, name, request.options, nowMs);
       return;
@@ -255,6 +256,10 @@ export class PutIntake {
     const { engineSession } = session;
     let outcome: Outcome = Outcome.NoRoom;
     if (options.length > 0 && options.bytes[options.start] !== OptionTag.Schedule) {
+      if (this.#flags.isSet(ControlWord.Draining)) {
+        this.#replies.fixed(session, Reply.draining);
+        return;
+      }
       const attributes = this.#attributesOf(options, job, nowMs);
       try {
         outcome = this.#engine.putWithoutRoom(engineSession, job, nowMs, tube, attributes);

@@ -123,6 +123,34 @@ describe("a put whose key is taken", () => {
       });
 });
 
+describe("a put whose key is taken, and whose body has no room,", () => {
+  const withoutRoom = REFUSALS.filter(([, reply]) => reply === "OUT_OF_MEMORY");
+  const drained = REFUSALS.find(([, reply]) => reply === "DRAINING")!;
+  for (const [what, , begin] of withoutRoom)
+    for (const [size, bytes] of SIZES) {
+      it(`is told so, ${what}, ${size}`, () => {
+        const all = scene();
+        assert.equal(all.put(10, " unique=k"), "INSERTED 1");
+        begin(all);
+        const before = all.snapshot();
+        assert.equal(all.put(bytes, " unique=k"), "DUPLICATE 1");
+        assert.equal(all.put(bytes, " unique=k on-duplicate=keep"), "KEPT 1");
+        assert.equal(all.put(bytes, " unique=l"), "OUT_OF_MEMORY");
+        assert.deepEqual(all.snapshot(), before);
+      });
+
+      it(`changes nothing while the server drains, ${what}, ${size}`, () => {
+        const all = scene();
+        assert.equal(all.ask(`put-in-tube ${TUBE} 9 0 60 10 unique=k`, 10), "INSERTED 1");
+        begin(all);
+        drained[2](all);
+        const before = all.snapshot();
+        assert.equal(all.put(bytes, " unique=k on-duplicate=escalate"), "DRAINING");
+        assert.deepEqual(all.snapshot(), before);
+      });
+    }
+});
+
 describe("a put in pieces whose memory ends", () => {
   for (const pieces of [0, 1, 2, 3])
     it(`after ${pieces} of them gives back what it had`, () => {
