@@ -222,6 +222,14 @@ export const BatchView = {
   number: ({ waitNumber }: Request): number => waitNumber,
 };
 
+/** The command inspect-job. The mark stays with a command that is redirected. */
+export const InspectJobView = {
+  leaveOutTexts(message: Request): void {
+    message.pri = 1;
+  },
+  leavesOutTexts: ({ pri }: Request): boolean => pri === 1,
+};
+
 /** The jobs that the body of TakeBatch lists, as they were when a shard named them. */
 export const ListedView = {
   write(view: DataView, index: number, id: number, pri: number, bodyBytes: number): void {

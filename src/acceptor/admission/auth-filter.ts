@@ -81,7 +81,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
     this.inner = lines;
-    connection.owner = this.#identity?.name;
+    connection.belongsTo(this.#identity);
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
     else this.#keeper.onKnown(this, undefined);
     return this;
@@ -162,7 +162,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
-    this.#connection.owner = identity?.name;
+    this.#connection.belongsTo(identity);
     if (isOther) this.#forgetFormer();
     this.#keeper.onKnown(this, before);
     return true;

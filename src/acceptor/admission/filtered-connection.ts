@@ -1,13 +1,14 @@
 // The interface between a connection and the filter of its lines.
 
+import type { Identity } from "../../access/identity.ts";
 import type { EndReason } from "../../message/end-reason.ts";
 import type { LineHandler } from "../input/line-reader.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 
 /** A connection, as its filter sees it. */
 export interface FilteredConnection {
-  /** Name of the client's token, for the audit. */
-  owner: string | undefined;
+  /** Notes whose the connection is, for the audit, and whether it sees the texts of jobs. */
+  belongsTo(identity: Identity | undefined): void;
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
   /** Whether the connection waits for nothing and holds no job. */

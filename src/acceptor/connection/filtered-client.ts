@@ -1,11 +1,16 @@
 // A connection, as the filter of its lines sees it.
 
+import type { Identity } from "../../access/identity.ts";
 import type { EndReason } from "../../message/end-reason.ts";
+import { CommandPermission } from "../../protocol/commands.ts";
 import type { FilteredConnection } from "../admission/filtered-connection.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 import { abortBatch } from "./batches.ts";
 import type { CommandParts } from "./command-parts.ts";
+
+/** Workers see the texts of the jobs that they do. */
+const SEES_TEXTS = CommandPermission.Bodies | CommandPermission.Work;
 
 interface Filtered extends CommandParts, RunQueueEntry {
   endWhenIdle(reason: EndReason): void;
@@ -20,8 +25,10 @@ export class FilteredClient implements FilteredConnection {
     this.#connection = connection;
   }
 
-  set owner(name: string | undefined) {
-    this.#connection.client.owner = name;
+  belongsTo(identity: Identity | undefined): void {
+    const { client } = this.#connection;
+    client.owner = identity?.name;
+    client.seesTexts = identity === undefined || (identity.permissions & SEES_TEXTS) !== 0;
   }
 
   get usedTube(): string {

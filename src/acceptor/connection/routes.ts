@@ -5,7 +5,7 @@ import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import { originsText } from "../../message/origins.ts";
-import { BatchView, OpenBatchView, RequestFlag } from "../../message/request.ts";
+import { BatchView, InspectJobView, OpenBatchView, RequestFlag } from "../../message/request.ts";
 import { ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, Route } from "../../protocol/commands.ts";
@@ -129,8 +129,9 @@ function singlePicker({ client: { order }, conversations }: CommandParts): Picke
 
 // --- jobs by id ----------------------------------------------------------------------------------
 
-function byId({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function byId({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
   const { op, id } = request;
+  if (op === Op.InspectJob && !client.seesTexts) InspectJobView.leaveOutTexts(request);
   const shard = acceptor.places.shardOfJob(id);
   if (shard !== UNKNOWN_SHARD) {
     if (!pipeline.sendCounted(shard, request)) return false;

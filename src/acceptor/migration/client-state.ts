@@ -23,6 +23,8 @@ export class ClientState {
   peer: string | undefined;
   /** Name of the token with which the client authenticated. Such connections don't move. */
   owner: string | undefined;
+  /** Whether that token, if there is one, may see the texts of jobs. */
+  seesTexts = true;
   /** The name that the client gave itself. */
   name: string | undefined;
   /** Index of its listener: see ConnectionContext. */

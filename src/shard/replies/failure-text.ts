@@ -14,11 +14,8 @@ export function failuresOf(engine: Engine, slot: number): readonly Failure[] {
 }
 
 /** Returns the failures of a job as an array on one line. */
-export function failuresText(engine: Engine, slot: number, nowMs: number): string {
-  return `[${failuresOf(engine, slot)
-    .map((failure) => failureText(failure, nowMs, failure.reason))
-    .join(",")}]`;
-}
+export const failuresText = (failures: readonly Failure[], nowMs: number): string =>
+  `[${failures.map((failure) => failureText(failure, nowMs, failure.reason)).join(",")}]`;
 
 /** Returns the fields of a list's row with disconnects and the last failure, if there are any. */
 export function failureFields(engine: Engine, slot: number, nowMs: number): string {

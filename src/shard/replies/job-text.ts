@@ -2,15 +2,15 @@
 // compatibility requires.
 
 import { assert } from "../../base/assert.ts";
-import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { FlowFlag } from "../../engine/jobs/job-flows.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
-import type { JobFacts } from "../../message/control.ts";
-import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
+import type { JobFacts, JobOptions } from "../../message/control.ts";
+import { DeathReason } from "../../protocol/job-attribute.ts";
+import type { Failure } from "../../protocol/job-failure.ts";
 import { failuresText } from "./failure-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
@@ -87,24 +87,32 @@ pause-time-left: ${tube.paused ? secondsLeft(tube.pauseTimer.atMs, nowMs) : 0}
 
 /**
  * Returns the lines that inspect-job adds to stats-job. `holder` names the holder, or says that
- * there is none; `worker` is the name that it gave itself, or its address.
+ * there is none; `worker` is the name that it gave itself, or its address. Whoever may not see the
+ * job's texts gets the options and failures without them.
  */
 export function inspectJobText(
   engine: Engine,
   slot: number,
   nowMs: number,
-  { holder, worker }: { readonly holder: string; readonly worker: string | undefined },
+  { holder, worker, options, failures }: InspectedJob,
 ): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const leftMs = isTimed(engine, slot) ? Math.max(0, Math.floor(page.deadlineAtMs[row]! - nowMs)) : 0;
   return `bytes: ${page.bodyBytes[row]}
 time-left-ms: ${leftMs}
-${policyRows(engine, slot, nowMs)}holder: ${holder}
+${policyRows(engine, slot, nowMs, options)}holder: ${holder}
 worker: ${worker === undefined ? "none" : quoted(worker)}
 disconnects: ${engine.policies.failures.disconnectsOf(slot)}
-failures: ${failuresText(engine, slot, nowMs)}
+failures: ${failuresText(failures, nowMs)}
 ${flowRows(engine, slot)}`;
+}
+
+interface InspectedJob {
+  readonly holder: string;
+  readonly worker: string | undefined;
+  readonly options: JobOptions | undefined;
+  readonly failures: readonly Failure[];
 }
 
 type JobBatches = Pick<JobFacts, "batch" | "waitsFor">;
@@ -130,6 +138,14 @@ function flowRows(engine: Engine, slot: number): string {
   return `${member}waits-for: "${waitsFor.name}"\nwaits-for-any: ${waitsFor.isAny ? "yes" : "no"}\n`;
 }
 
+const NO_OPTIONS: JobOptions = {
+  expiresIn: undefined,
+  unique: undefined,
+  group: undefined,
+  weight: 1,
+  meta: [],
+};
+
 const REASONS: Readonly<Record<number, string>> = {
   [DeathReason.None]: "none",
   [DeathReason.Attempts]: "attempts",
@@ -137,42 +153,37 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /** Returns the lines about a job's options and its tube's policies. */
-function policyRows(engine: Engine, slot: number, nowMs: number): string {
+function policyRows(
+  engine: Engine,
+  slot: number,
+  nowMs: number,
+  { unique, group, weight, meta }: JobOptions = NO_OPTIONS,
+): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
   const { extras } = page;
   const expiresAtMs = extras?.expiresAtMs[row] ?? 0;
   const expiresIn = expiresAtMs === 0 ? "never" : String(Math.max(0, Math.floor(expiresAtMs - nowMs)) / 1000);
-  const fixed = engine.policies.attributes.fixedAttributes(slot);
-  const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
-  const weight = weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!;
   const attempts = page.reserves[row]! - (extras?.attemptsBase[row] ?? 0);
   assert(attempts >= 0, "the number of attempts is not negative");
-  const unique = quotedAttribute(fixed, Attribute.UniqueKey);
-  const group = quotedAttribute(fixed, Attribute.Group);
   return `attempts: ${attempts}
 expires-in: ${expiresIn}
-unique: ${unique}
-group: ${group}
+unique: ${quotedOrNone(unique)}
+group: ${quotedOrNone(group)}
 weight: ${weight}
-${metaRow(fixed)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
+${metaRow(meta)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
 }
 
 /** Returns the line `meta`, a list in JSON, for a job that was put with it. */
-function metaRow(fixed: Uint8Array): string {
-  const pairs = metaOf(fixed).map(quoted);
-  return pairs.length === 0 ? "" : `meta: [${pairs.join(", ")}]\n`;
-}
+const metaRow = (pairs: readonly string[]): string =>
+  pairs.length === 0 ? "" : `meta: [${pairs.map(quoted).join(", ")}]\n`;
 
 /** Returns a text chosen by a client, quoted for any parser of YAML or JSON. */
-function quotedAttribute(fixed: Uint8Array, tag: Attribute): string {
-  const at = findAttribute(fixed, 0, fixed.length, tag);
-  return at < 0 ? "none" : quoted(latin1(fixed, at, at + fixed[at - 1]!));
-}
-
 const quoted = (text: string): string => `"${escaped(text)}"`;
+
+const quotedOrNone = (text: string | undefined): string => (text === undefined ? "none" : quoted(text));
 
 /**
  * Returns the YAML of inspect-tube for a tube that does not exist but would have settings, without

@@ -2,6 +2,7 @@
 
 import { type Static, Type } from "typebox";
 import type { FailureFacts, Holder, JobFacts } from "../../../message/control.ts";
+import { withoutTexts } from "../../../message/job-texts.ts";
 import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import { WorkerNames } from "../../../ring/worker-names.ts";
@@ -85,16 +86,17 @@ const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 /** How a client sees jobs. */
 export interface Sight {
   readonly isMsgpack: boolean;
-  /** See `maySeeTexts`. The body is left out by not asking for it. */
+  /** See `maySeeTexts`. */
   readonly seesTexts: boolean;
 }
 
 /** Returns a job as the API shows it. */
 export function jobView(
-  facts: JobFacts,
+  all: JobFacts,
   service: Service,
   { isMsgpack, seesTexts }: Sight,
 ): Static<typeof Job> {
+  const facts = seesTexts ? all : withoutTexts(all);
   const { body, holder, sinceSeconds, state, bytes, options } = facts;
   const since = sinceSeconds === undefined ? null : rounded(sinceSeconds);
   return {
@@ -116,12 +118,12 @@ export function jobView(
     attempts: facts.attempts,
     origin: facts.origin === "" ? null : facts.origin,
     death: DEATHS[facts.death] ?? null,
-    failures: facts.failures.map((failure) => failureView(failure, seesTexts)),
+    failures: facts.failures.map(failureView),
     readySince: state === "ready" ? since : null,
     buriedSince: state === "buried" ? since : null,
     holder: holder === undefined || holder === null ? null : holderName(holder, service),
     worker: holder === undefined || holder === null ? null : workerName(facts.id, holder, service),
-    ...optionsView(options, seesTexts),
+    ...optionsView(options),
     ...batchesView(facts),
     bytes,
     ...(body === undefined || body === null
@@ -142,14 +144,14 @@ const batchesView = ({
 
 type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
 
-function optionsView(options: JobFacts["options"], seesTexts: boolean): OptionsView {
+function optionsView(options: JobFacts["options"]): OptionsView {
   if (options === undefined) return { expiresIn: null, meta: {}, unique: null, group: null, weight: 1 };
   const { expiresIn, meta, unique, group, weight } = options;
   return {
     expiresIn: expiresIn === undefined ? null : rounded(expiresIn),
-    meta: seesTexts ? metaView(meta) : {},
-    unique: seesTexts ? keyOf(unique) : null,
-    group: seesTexts ? keyOf(group) : null,
+    meta: metaView(meta),
+    unique: keyOf(unique),
+    group: keyOf(group),
     weight,
   };
 }
@@ -157,16 +159,19 @@ function optionsView(options: JobFacts["options"], seesTexts: boolean): OptionsV
 /** Names by DeathReason. */
 const DEATHS: readonly (string | null)[] = [null, "attempts", "expired"];
 
-function failureView(
-  { age, worker, reason, attempt, cause }: FailureFacts,
-  seesTexts: boolean,
-): Static<typeof Job>["failures"][0] {
+function failureView({
+  age,
+  worker,
+  reason,
+  attempt,
+  cause,
+}: FailureFacts): Static<typeof Job>["failures"][0] {
   return {
     ...{ attempt, cause },
     at: new Date(Date.now() - age * 1000).toISOString(),
     age: rounded(age),
     worker: worker === "" ? null : textOf(worker),
-    reason: reason === "" || !seesTexts ? null : textOf(reason),
+    reason: reason === "" ? null : textOf(reason),
   };
 }
 
