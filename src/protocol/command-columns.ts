@@ -23,6 +23,7 @@ export const PASSES_BEFORE_AUTH: Uint8Array = column(({ beforeAuth = false }) =>
 /** The ByHand of each op. */
 export const BY_HAND: Uint8Array = column(({ byHand = 0 }) => byHand);
 export const DELETES: Uint8Array = column(({ deletes = false }) => Number(deletes));
+export const LEAVES_OUT_TEXTS: Uint8Array = column(({ leavesOutTexts = false }) => Number(leavesOutTexts));
 export const MOVES_JOBS: Uint8Array = column(({ movesJobs = false }) => Number(movesJobs));
 export const WAITS_FOR_TRANSFER: Uint8Array = column(({ waitsForTransfer = false }) =>
   Number(waitsForTransfer),

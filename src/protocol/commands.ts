@@ -118,10 +118,12 @@ export interface Command {
    * Bits of CommandPermission, any one of which is enough. 0 means every admitted client. Workers
    * may query jobs and tubes, because client libraries such as Laravel's do so for each job.
    * Commands that show texts of jobs need Bodies, and so do those that search bodies: a search
-   * reveals what they contain. `inspect-job` leaves the texts out for who has View alone.
+   * reveals what they contain.
    */
   readonly permission: number;
   readonly scope: Scope;
+  /** Leaves the texts of jobs out for clients with neither Bodies nor Work. */
+  readonly leavesOutTexts?: true;
   /** Absent: never. */
   readonly byHand?: ByHand;
   /** Absent: "other". */
@@ -272,7 +274,7 @@ export const COMMANDS: readonly Command[] = [
     permission: ANYONE, scope: Scope.Connection,
     replies: ["NAMED"], section: "18.12", help: "names the client, for the failures of its jobs" },
   { op: Op.InspectJob, word: "inspect-job ", args: Id, route: Route.Job, extension: true,
-    permission: View | Work, scope: Scope.Job,
+    permission: View | Work, leavesOutTexts: true, scope: Scope.Job,
     replies: [OK, NOT_FOUND], section: "18.6", help: "what stats-job leaves out, such as who holds a job" },
   { op: Op.InspectTube, word: "inspect-tube ", args: Tube, route: Route.NamedTube, extension: true,
     permission: View | Work, scope: Scope.NamedTube,

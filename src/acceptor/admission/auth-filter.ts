@@ -15,7 +15,7 @@ import {
   SCOPE_OF,
 } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
-import { Op, Route, Scope } from "../../protocol/commands.ts";
+import { CommandPermission, Op, Route, Scope } from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/id-list.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply } from "../../protocol/reply.ts";
@@ -50,6 +50,9 @@ export interface Admission {
   wake(): void;
 }
 
+/** Workers see the texts of the jobs that they do. */
+const SEES_TEXTS = CommandPermission.Bodies | CommandPermission.Work;
+
 /** The outcome of the last `auth` command. */
 type Verdict = { readonly identity: Identity | undefined } | "pending";
 
@@ -81,10 +84,15 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   guard(connection: FilteredConnection, lines: LineHandler): LineHandler {
     this.#connection = connection;
     this.inner = lines;
-    connection.belongsTo(this.#identity);
+    this.#noteOwner();
     if (this.#identity === undefined) this.#keeper.onUnknown(this);
     else this.#keeper.onKnown(this, undefined);
     return this;
+  }
+
+  #noteOwner(): void {
+    const { name, permissions = 0 } = this.#identity ?? {};
+    this.#connection.belongsTo(name, (permissions & SEES_TEXTS) !== 0);
   }
 
   /** The client's identity; undefined until it has authenticated. */
@@ -162,7 +170,7 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
     if (!done) return false;
     this.#verdict = undefined;
     this.#identity = identity;
-    this.#connection.belongsTo(identity);
+    this.#noteOwner();
     if (isOther) this.#forgetFormer();
     this.#keeper.onKnown(this, before);
     return true;

@@ -1,14 +1,13 @@
 // The interface between a connection and the filter of its lines.
 
-import type { Identity } from "../../access/identity.ts";
 import type { EndReason } from "../../message/end-reason.ts";
 import type { LineHandler } from "../input/line-reader.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 
 /** A connection, as its filter sees it. */
 export interface FilteredConnection {
-  /** Notes whose the connection is, for the audit, and whether it sees the texts of jobs. */
-  belongsTo(identity: Identity | undefined): void;
+  /** Notes the name of the client's token, for the audit, and whether it sees the texts of jobs. */
+  belongsTo(owner: string | undefined, seesTexts: boolean): void;
   readonly usedTube: string;
   readonly watchedTubes: readonly TubeRef[];
   /** Whether the connection waits for nothing and holds no job. */

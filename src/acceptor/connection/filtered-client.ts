@@ -1,16 +1,11 @@
 // A connection, as the filter of its lines sees it.
 
-import type { Identity } from "../../access/identity.ts";
 import type { EndReason } from "../../message/end-reason.ts";
-import { CommandPermission } from "../../protocol/commands.ts";
 import type { FilteredConnection } from "../admission/filtered-connection.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { TubeRef } from "../state/tube-ref.ts";
 import { abortBatch } from "./batches.ts";
 import type { CommandParts } from "./command-parts.ts";
-
-/** Workers see the texts of the jobs that they do. */
-const SEES_TEXTS = CommandPermission.Bodies | CommandPermission.Work;
 
 interface Filtered extends CommandParts, RunQueueEntry {
   endWhenIdle(reason: EndReason): void;
@@ -25,10 +20,10 @@ export class FilteredClient implements FilteredConnection {
     this.#connection = connection;
   }
 
-  belongsTo(identity: Identity | undefined): void {
+  belongsTo(owner: string | undefined, seesTexts: boolean): void {
     const { client } = this.#connection;
-    client.owner = identity?.name;
-    client.seesTexts = identity === undefined || (identity.permissions & SEES_TEXTS) !== 0;
+    client.owner = owner;
+    client.seesTexts = seesTexts;
   }
 
   get usedTube(): string {

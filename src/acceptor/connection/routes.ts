@@ -6,7 +6,7 @@ import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/tube-hash.ts";
 import { originsText } from "../../message/origins.ts";
 import { BatchView, InspectJobView, OpenBatchView, RequestFlag } from "../../message/request.ts";
-import { ROUTE_OF } from "../../protocol/command-columns.ts";
+import { LEAVES_OUT_TEXTS, ROUTE_OF } from "../../protocol/command-columns.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { Op, Route } from "../../protocol/commands.ts";
 import { Reply, textReply, touchedAllReply, unknownOptionReply, usingReply } from "../../protocol/reply.ts";
@@ -131,7 +131,7 @@ function singlePicker({ client: { order }, conversations }: CommandParts): Picke
 
 function byId({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
   const { op, id } = request;
-  if (op === Op.InspectJob && !client.seesTexts) InspectJobView.leaveOutTexts(request);
+  if (LEAVES_OUT_TEXTS[op] === 1 && !client.seesTexts) InspectJobView.leaveOutTexts(request);
   const shard = acceptor.places.shardOfJob(id);
   if (shard !== UNKNOWN_SHARD) {
     if (!pipeline.sendCounted(shard, request)) return false;

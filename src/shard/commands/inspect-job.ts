@@ -3,8 +3,8 @@
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { withoutTexts } from "../../message/job-texts.ts";
 import { InspectJobView } from "../../message/request.ts";
-import { jobOptions } from "../control/job-options.ts";
 import { failuresOf } from "../replies/failure-text.ts";
+import { jobOptions } from "../replies/job-options.ts";
 import { inspectJobText, statsJobText } from "../replies/job-text.ts";
 import type { ShardCommand } from "./command.ts";
 import { afterHolder } from "./stats-job.ts";

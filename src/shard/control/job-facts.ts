@@ -6,8 +6,8 @@ import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
 import { failuresOf, LISTED_REASON_BYTES } from "../replies/failure-text.ts";
+import { jobOptions } from "../replies/job-options.ts";
 import { batchesOf } from "../replies/job-text.ts";
-import { jobOptions } from "./job-options.ts";
 
 const STATES: Readonly<Record<number, JobFacts["state"]>> = {
   [JobState.Ready]: "ready",

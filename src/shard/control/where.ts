@@ -6,8 +6,8 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
 import type { StateName, Where } from "../../message/control.ts";
+import { hasKeys } from "../replies/job-options.ts";
 import { batchesOf } from "../replies/job-text.ts";
-import { hasKeys } from "./job-options.ts";
 
 const STATES: Readonly<Record<StateName, JobState>> = {
   ready: JobState.Ready,

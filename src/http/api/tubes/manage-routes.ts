@@ -269,9 +269,15 @@ async function answerTask(
   const shard = shardOf(service, tube);
   if ((await service.tubes.tube(tube, shard)) === undefined) throw noSuchTube(tube);
   const task = start(shard);
-  const soon = new Promise((resolve) => setTimeout(resolve, wantsTask(request) ? 0 : SOON_MS));
+  if (wantsTask(request)) return toBeDone(task, reply);
+  const soon = new Promise((resolve) => setTimeout(resolve, SOON_MS));
   await Promise.race([doneOrProblem(service, task, request), soon]);
-  if (task.state !== "running") return { affected: task.affected };
+  return task.state === "running" ? toBeDone(task, reply) : { affected: task.affected };
+}
+
+/** Answers with the task, whose state is all that the client learns of its end. */
+function toBeDone(task: Task, reply: FastifyReply): Static<typeof TaskBody> {
+  task.done.catch(() => {});
   reply.code(202).header("location", `/v1/tasks/${task.id}`);
   return taskView(task);
 }
@@ -325,12 +331,8 @@ const addDelete: Routes = (api, service) => {
         shard,
         questionOf(tube, "delete", states, { where: {}, max: undefined, dryRun: false }),
       );
-      const soon = wantsTask(request) ? new Promise((resolve) => setTimeout(resolve)) : task.done;
-      await Promise.race([task.done, soon]);
-      if (task.state === "running") {
-        reply.code(202).header("location", `/v1/tasks/${task.id}`);
-        return taskView(task);
-      }
+      if (wantsTask(request)) return toBeDone(task, reply);
+      await task.done;
       const left = await service.tubes.tube(tube, shard);
       const counts = left === undefined ? { users: 0, watchers: 0 } : countsOf(left);
       return { deleted: task.affected, exists: left !== undefined, ...counts };
