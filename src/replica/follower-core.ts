@@ -100,7 +100,7 @@ export class FollowerCore {
   #promised = 0;
   #readAgainFor = 0;
   #staleAnswers = 0;
-  /** Answers by which the log ends before the local one begins. */
+  /** Answers in a row by which the log ends before the local one begins. */
   #shortAnswers = 0;
   #tailSentAtMs = Number.NEGATIVE_INFINITY;
   /** The message at which reading started, if not the first, and its segment. */
@@ -372,6 +372,7 @@ export class FollowerCore {
     }
     assert(place === undefined || this.#own.last === place.n, "the local log ends with the shared log");
     this.isCaughtUp = true;
+    this.#shortAnswers = 0;
     this.#silenceMs = 0;
     if (this.#heardAtMs === 0) this.#heardAtMs = nowMs;
   }

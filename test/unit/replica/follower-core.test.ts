@@ -196,6 +196,27 @@ test("a place to begin that is found while another look already reads changes no
   assert.deepEqual(did, []);
 });
 
+test("a log server that lags behind for a while, time and again, has lost nothing", () => {
+  const { core, did } = follower(own(7, 8));
+  let nowMs = 0;
+  const answered = (last: number): void => core.answered(ends(1, last), core.lastRead, (nowMs += 100));
+  for (let time = 0; time < 5; time++) {
+    answered(1);
+    core.read(data(1), nowMs);
+    for (let times = 0; times < 30; times++) answered(1);
+    assert.ok(!core.isCaughtUp);
+    answered(8);
+    for (let n = 2; n <= 8; n++) core.read(data(n), nowMs);
+    answered(8);
+    assert.ok(core.isCaughtUp);
+    // A log server with fewer messages answers, and the node reads all of them again.
+    answered(1);
+    answered(8);
+    assert.ok(!core.isCaughtUp);
+  }
+  assert.deepEqual(did, []);
+});
+
 test("a message that differs from the own log is no place to begin", () => {
   const { core } = follower(own(1, 2, 3).map((batch) => ({ ...batch, unacknowledged: 0, message: 42 })));
   core.beginAt({ ...data(2, { tag: 999 }), sequence: 42 });
