@@ -59,7 +59,7 @@ const Action = {
 type Action = (typeof Action)[keyof typeof Action];
 
 /** Sockets that the loop reads and writes itself, besides the event loop. */
-export interface LoopSockets {
+interface LoopSockets {
   /** Sends pending bytes and processes received ones. A sleep of the thread does the same. */
   turn(): void;
 }
@@ -77,7 +77,7 @@ export interface LoopCore extends AcceptorActivity {
   readonly hasRoomAgain: boolean;
 }
 
-export interface AcceptorLoopOptions {
+interface AcceptorLoopOptions {
   readonly core: LoopCore;
   /** The doorbell of this thread. */
   readonly doorbell: DoorbellOwner;

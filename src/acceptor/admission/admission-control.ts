@@ -24,7 +24,7 @@ const SWEEP_MS = 1000;
 const WARN_EVERY_MS = 60_000;
 
 /** The reason why a connection is refused. */
-export type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
+type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
 
 const COUNTERS: Readonly<Record<Refusal, number>> = {
   full: Counter.RejectedFull,
@@ -34,7 +34,7 @@ const COUNTERS: Readonly<Record<Refusal, number>> = {
   handshake: Counter.RejectedHandshake,
 };
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   readonly rules: AccessRules;
   readonly counts: ConnectionCounts | undefined;
   readonly counters: Float64Array;
@@ -62,7 +62,7 @@ export interface Entry {
 }
 
 /** An address as it appears in messages; "" for a unix socket. */
-export type PeerAddress = string;
+type PeerAddress = string;
 
 export class AdmissionControl {
   readonly #options: AdmissionOptions;

@@ -56,7 +56,7 @@ import { ConnectionSlots } from "./connection-slots.ts";
 /** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;
 
-export interface AcceptorOptions {
+interface AcceptorOptions {
   topology: Topology;
   acceptor: number;
   nowMs: () => number;

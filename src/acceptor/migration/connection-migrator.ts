@@ -49,7 +49,7 @@ export interface Movable {
 }
 
 /** The interface of a migration to its acceptor. */
-export interface MigrationHost {
+interface MigrationHost {
   readonly links: ShardLinks;
   /** Notes that the connection leaves. */
   depart(slot: number): void;
@@ -57,7 +57,7 @@ export interface MigrationHost {
   readonly slots: { vacate(slot: number): void };
 }
 
-export interface MigratorOptions {
+interface MigratorOptions {
   readonly topology: Topology;
   readonly core: MigrationHost;
   readonly acceptor: number;

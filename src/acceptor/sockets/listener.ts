@@ -32,7 +32,7 @@ interface ListeningHandle {
 }
 
 /** Receives the listener's events. */
-export interface ListenerEvents {
+interface ListenerEvents {
   listening(port: number, fd: number): void;
   failed(code: string, message: string): void;
   /** `client` is undefined if the connection could not be accepted. */

@@ -9,7 +9,7 @@ const INPUT_BYTES_MAX = 64 * 1024;
 const WAITING_INPUT_BYTES_MAX = 512 * 1024;
 
 /** A socket whose reading may be paused. */
-export interface PausableSocket {
+interface PausableSocket {
   pause(): void;
   resume(): void;
 }

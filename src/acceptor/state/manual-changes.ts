@@ -12,7 +12,7 @@ const CHANGES_PER_SECOND = 100;
 const REPLY_BYTES_MAX = 64;
 
 /** The client, as the audit names it. */
-export interface Changer {
+interface Changer {
   readonly owner: string | undefined;
   /** Address and port, or "unix". */
   readonly peer: string | undefined;

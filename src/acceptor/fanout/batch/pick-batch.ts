@@ -34,7 +34,7 @@ const headBytesMax = (details: number): number =>
   ((details & RequestFlag.Meta) === 0 ? 0 : META_TEXT_BYTES_MAX);
 
 /** The parts of a reserve-batch request that limit the choice. */
-export interface BatchRequest {
+interface BatchRequest {
   readonly jobsMax: number;
   readonly bytesMax: number;
   /** Some of BATCH_DETAILS. */
