@@ -26,7 +26,7 @@ const Action = {
 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-export interface ShardLoopOptions {
+interface ShardLoopOptions {
   readonly core: ShardCore;
   readonly records: RecordLog | undefined;
   readonly control: ControlWords;

@@ -52,7 +52,7 @@ const TURN_DUE_MAX = 500;
 export const NO_PORT = -1;
 const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
 
-export interface ShardOptions {
+interface ShardOptions {
   topology: Topology;
   shard: number;
   /** Whether stats-job and stats-tube quote names, as beanstalkd 1.13 does. */

@@ -52,7 +52,7 @@ export interface ShardRuntimeOptions {
 }
 
 /** A message from the binlog to a shard at startup. */
-export type RecoveryMessage =
+type RecoveryMessage =
   | { settings: readonly (readonly [pattern: string, text: string])[]; batches: readonly LoggedBatch[] }
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
@@ -60,10 +60,10 @@ export type RecoveryMessage =
 /**
  * The answer to each message with jobs, and to the end, possibly with warnings for the operator.
  */
-export type LoadedMessage = "loaded" | { readonly warnings: readonly string[] };
+type LoadedMessage = "loaded" | { readonly warnings: readonly string[] };
 
 /** The shard's port to the binlog. */
-export interface RecoveryPort {
+interface RecoveryPort {
   on(event: "message", listener: (message: RecoveryMessage) => void): unknown;
   postMessage(message: LoadedMessage): void;
   close(): void;

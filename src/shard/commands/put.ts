@@ -30,7 +30,7 @@ const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
  * Takes a body in the arena that came with a set-schedule. The options are valid only during the
  * call.
  */
-export type ScheduleBody = (
+type ScheduleBody = (
   session: ShardSession,
   job: NewJob,
   body: number,

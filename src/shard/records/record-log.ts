@@ -42,7 +42,7 @@ import { FULL, RingWriter } from "../../ring/ring-writer.ts";
 import { fillRecordFields } from "./record-fields.ts";
 import { ScheduleLog } from "./schedule-log.ts";
 
-export interface RecordLogOptions {
+interface RecordLogOptions {
   binlog: BinlogTopology;
   shard: number;
   /** Returns whether the log has no room for new jobs. */

@@ -25,7 +25,7 @@ import {
   AttributeWriter,
 } from "../../protocol/job-attribute.ts";
 
-export interface ScheduleLogOptions {
+interface ScheduleLogOptions {
   readonly memory: Memory;
   readonly recordBytesMax: () => number;
   /** Claims room for a record, as RecordLog does. */

@@ -19,7 +19,7 @@ const MESSAGE_BYTES_MAX = 32 * 1024;
 /** Bytes of an entry before its name: see message/response.ts. */
 const HEADER_BYTES = 9;
 
-export interface TubeList {
+interface TubeList {
   readonly session: ShardSession;
   readonly tubes: Iterator<Tube>;
   /** The next tube to list. */

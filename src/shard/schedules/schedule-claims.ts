@@ -55,7 +55,7 @@ export interface Claim {
   found: KnownSchedule | undefined;
 }
 
-export interface ScheduleClaimsOptions {
+interface ScheduleClaimsOptions {
   readonly schedules: Schedules;
   readonly shard: number;
   readonly shards: number;

@@ -15,7 +15,7 @@ const LINE_LOOKS = 60;
 /** A line takes as long as changing so many jobs. */
 const JOBS_PER_LINE = 5;
 
-export interface ListedSchedules {
+interface ListedSchedules {
   /** The page begins with the first name above this one. */
   readonly after: string;
   /** Undefined for all tubes. */

@@ -22,7 +22,7 @@ import { scheduleFacts } from "./schedule-facts.ts";
  */
 const READING_LOOKS = 10_000;
 
-export interface ScheduleSetterOptions {
+interface ScheduleSetterOptions {
   readonly engine: Engine;
   readonly replies: Replies;
   readonly slicedCommands: SlicedCommands;

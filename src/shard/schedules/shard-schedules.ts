@@ -13,7 +13,7 @@ import { ScheduleClaims } from "./schedule-claims.ts";
 import { ScheduleSetter } from "./schedule-setter.ts";
 import { ScheduleTurns } from "./schedule-turns.ts";
 
-export interface ShardSchedulesOptions {
+interface ShardSchedulesOptions {
   readonly engine: Engine;
   readonly replies: Replies;
   readonly slicedCommands: SlicedCommands;

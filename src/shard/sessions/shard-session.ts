@@ -13,7 +13,7 @@ import type { PartsCursor } from "./job-parts.ts";
 import type { SlicedCommand } from "./sliced-command.ts";
 
 /** A put whose body arrives in pieces. */
-export interface IncomingPut {
+interface IncomingPut {
   readonly job: NewJob;
   /** The tube that it named, or "". */
   readonly tube: string;

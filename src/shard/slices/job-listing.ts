@@ -22,7 +22,7 @@ const LIST_SEARCH_BYTES_MAX: number = 256 << 20;
 /** Showing this many bytes of bodies takes as long as changing a job. */
 const SHOWN_BYTES_PER_JOB = 48;
 
-export interface ListedJobs {
+interface ListedJobs {
   /** Undefined for all tubes. The rows then name their tubes. */
   readonly tube: string | undefined;
   /**

@@ -32,7 +32,7 @@ import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
 
-export interface TransferReceiverOptions {
+interface TransferReceiverOptions {
   readonly engine: Engine;
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;

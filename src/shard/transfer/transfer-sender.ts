@@ -81,7 +81,7 @@ export class Transfer {
   }
 }
 
-export interface TransferSenderOptions {
+interface TransferSenderOptions {
   readonly engine: Engine;
   /** The port to the acceptor that relays. */
   readonly port: ReplyPort;
