@@ -28,7 +28,7 @@ const Action = {
 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-export interface BinlogLoopOptions {
+interface BinlogLoopOptions {
   readonly core: BinlogCore;
   readonly storage: Storage;
   readonly control: ControlWords;

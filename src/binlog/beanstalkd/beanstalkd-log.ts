@@ -18,7 +18,7 @@ import {
 
 const NAME = /^binlog\.([1-9]\d{0,9})$/;
 
-export interface BeanstalkdJob {
+interface BeanstalkdJob {
   fields: RecordFields;
   tube: Uint8Array;
   /** The number of the file with the body, the body's offset, and its length without CRLF. */

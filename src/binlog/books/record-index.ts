@@ -44,7 +44,7 @@ class Page {
 const rowOf = (id: number): number => (id % PAGE_JOBS) * JOB_WORDS;
 
 /** A job whose body is too big for one record. Such jobs are rare, so objects are good enough. */
-export interface BigJob {
+interface BigJob {
   /** Number of body bytes missing in the full record; -1 until the full record is seen. */
   missingBytes: number;
   /** Pieces by offset in the body. */
@@ -52,7 +52,7 @@ export interface BigJob {
 }
 
 /** The location and the text of a pattern's latest SETTING. */
-export interface SettingLocation {
+interface SettingLocation {
   text: string;
   segment: number;
   offset: number;

@@ -1,6 +1,6 @@
 // Errors of the binlog for the operator: a stable code, the cause, and the next step.
 
-export type BinlogErrorCode =
+type BinlogErrorCode =
   | "BINLOG_DIR" // missing, not a directory, no permission
   | "BINLOG_LOCKED" // another server uses it
   | "BINLOG_VERSION" // written by an unknown version

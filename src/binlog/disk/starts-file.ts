@@ -14,7 +14,7 @@ const NAME = "starts.json";
 const STARTS_MAX = 64;
 
 /** A start of a server: its id, and the first job id that it could give. */
-export type Start = readonly [id: string, firstJobId: number];
+type Start = readonly [id: string, firstJobId: number];
 
 interface StartsFile {
   /** Newest first. */

@@ -38,7 +38,7 @@ export interface ChainOptions {
   rewriteBelow: number;
 }
 
-export interface BatchChainOptions extends ChainOptions {
+interface BatchChainOptions extends ChainOptions {
   /** Returns the highest id that the log has lent. */
   idsLent: () => number;
   /** Returns the oldest segment that counts. */

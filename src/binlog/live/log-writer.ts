@@ -35,7 +35,7 @@ import { StorageTimings } from "./storage-timings.ts";
 
 const BATCH_BYTES = 1024 * 1024;
 
-export interface LogWriterOptions {
+interface LogWriterOptions {
   disk: Disk;
   background: BackgroundSync | undefined;
   segments: SegmentWriter;

@@ -15,7 +15,7 @@ import type { SegmentReader } from "./segment-reader.ts";
 /** Delay before the next check whether the shared log has a DROP. */
 const LOOK_MS = 5;
 
-export interface SegmentDropOptions {
+interface SegmentDropOptions {
   disk: Disk;
   table: SegmentTable;
   reader: SegmentReader;

@@ -38,7 +38,7 @@ interface LaterRoom {
   isSettled: boolean;
 }
 
-export interface SegmentWriterOptions {
+interface SegmentWriterOptions {
   disk: Disk;
   background: BackgroundSync | undefined;
   table: SegmentTable;

@@ -11,7 +11,7 @@ import type { LogTail } from "./log-tail.ts";
 import { RETRY_ROOM_MS } from "./room-shortage.ts";
 import type { SegmentDrop } from "./segment-drop.ts";
 
-export interface TightRoomOptions {
+interface TightRoomOptions {
   table: SegmentTable;
   tail: LogTail;
   compaction: Compaction;

@@ -39,7 +39,7 @@ export interface RecoveredBatch {
 
 export type ShardOf = (bytes: Uint8Array, start: number, length: number) => number;
 
-export interface RecoveredSource {
+interface RecoveredSource {
   disk: Disk;
   scans: readonly SegmentScan[];
   index: RecordIndex;
@@ -203,7 +203,7 @@ function offsetsByShard(
   return lists.done();
 }
 
-export interface WholeJob {
+interface WholeJob {
   /** Reused for the next job. */
   fields: RecordFields;
   tube: Uint8Array<SharedArrayBuffer>;

@@ -40,7 +40,7 @@ import { ColumnWriter, type RecordColumns } from "./record-columns.ts";
  * - `short`: the file has lost its end.
  * - `bad`: with bytes at `at` that are not a record.
  */
-export type SegmentEnd = "sealed" | "zeros" | "short" | "bad";
+type SegmentEnd = "sealed" | "zeros" | "short" | "bad";
 
 export interface SegmentScan {
   number: number;
@@ -115,7 +115,7 @@ interface ScannedFlow {
   readonly framedBytes: number;
 }
 
-export interface ScannedSetting {
+interface ScannedSetting {
   pattern: string;
   /** The settings; "" removes them. */
   text: string;

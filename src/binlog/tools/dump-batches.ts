@@ -7,7 +7,7 @@ import { isTubeName } from "../../protocol/tube-name.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 
 /** A batch as a line: with the tallies of shards, until it is complete. */
-export interface DumpedBatch {
+interface DumpedBatch {
   readonly batch: BatchFacts;
   readonly tallies: readonly Tally[];
 }

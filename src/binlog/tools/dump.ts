@@ -58,7 +58,7 @@ function textOf(bytes: Uint8Array<SharedArrayBuffer>, encoding: "base64" | "lati
  * The log's settings and batches, and whether its jobs have features that version 1 of a dump can't
  * express.
  */
-export interface DumpExtras {
+interface DumpExtras {
   settings: ReadonlyMap<string, string>;
   batches: readonly LoggedBatch[];
   hasAttributes: boolean;

@@ -8,7 +8,7 @@ import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { recoveredJobs, wholeJobs } from "../recovery/recovered-jobs.ts";
 
-export interface SegmentReport {
+interface SegmentReport {
   file: string;
   /**
    * `left`: complete. `current`: written last. `ahead`: created for later. `dropped`: no longer
@@ -22,7 +22,7 @@ export interface SegmentReport {
   createdAtMs: number;
 }
 
-export interface TubeReport {
+interface TubeReport {
   tube: string;
   ready: number;
   delayed: number;

@@ -89,7 +89,7 @@ export function inspect(options: ToolOptions): Promise<InspectReport> {
   return withLog(options, true, (open, verdict, books) => inspectLog(open.disk, verdict, books));
 }
 
-export interface VerifyReport {
+interface VerifyReport {
   whole: boolean;
   segments: number;
   records: number;
@@ -207,7 +207,7 @@ export async function restoreFromFile(options: ToolOptions, file: string): Promi
   }
 }
 
-export interface CompactReport {
+interface CompactReport {
   jobs: number;
   bytesBefore: number;
   bytesAfter: number;
