@@ -24,10 +24,10 @@ import {
 import { ScheduleTable } from "./schedule-table.ts";
 
 /** Returns the first tick of a timing with a cron expression after this time; Infinity for none. */
-export type NextTick = (timing: Timing, afterMs: number) => number;
+type NextTick = (timing: Timing, afterMs: number) => number;
 
 /** The parts of a shard that schedules need. */
-export interface ScheduleShard {
+interface ScheduleShard {
   readonly bodies: BodyArena;
   /** Puts a job into a tube, as JobCommands.put does. */
   putScheduled(

@@ -12,7 +12,7 @@ import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
 import type { Tubes } from "./tube-table.ts";
 
 /** The parts of an engine that this class needs. */
-export interface SetTubes {
+interface SetTubes {
   readonly tubes: Tubes;
   readonly settings: TubeSettings;
   readonly jobs: { readonly live: number };

@@ -117,7 +117,7 @@ export class Share {
 }
 
 /** Counts the shares of all sessions of a shard. */
-export interface ShareCount {
+interface ShareCount {
   shares: number;
 }
 

@@ -56,7 +56,7 @@ export function turnBudget(jobs: number): WalkBudget {
 }
 
 /** The parts of an engine that a walk reads. */
-export interface WalkedJobs {
+interface WalkedJobs {
   readonly jobs: JobTable;
   readonly index: JobIndex;
   readonly bodies: BodyArena;

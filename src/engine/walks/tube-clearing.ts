@@ -7,7 +7,7 @@ import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, stateBit, turnBudget } from "./job-walk.ts";
 
 /** The parts of an engine that a clearing needs. */
-export interface ClearedJobs {
+interface ClearedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
   /** Deletes a job in any state. */

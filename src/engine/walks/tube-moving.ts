@@ -7,7 +7,7 @@ import type { Tube } from "../tubes/tube.ts";
 import { type JobWalk, turnBudget } from "./job-walk.ts";
 
 /** The parts of an engine that a move needs. */
-export interface MovedJobs {
+interface MovedJobs {
   readonly jobs: JobTable;
   findTube(name: string): Tube | undefined;
   /**
