@@ -16,7 +16,7 @@ const PREFIX = "runnerbean_";
 /** About 10 ms of work. */
 const LINES_A_SLICE = 3000;
 
-export interface MetricsText {
+interface MetricsText {
   readonly contentType: string;
   readonly text: string;
 }

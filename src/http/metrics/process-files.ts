@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 /** Clock ticks per second in /proc, 100 on all Linux systems. */
 const TICKS_PER_SECOND = 100;
 
-export interface ThreadCpu {
+interface ThreadCpu {
   readonly thread: string;
   readonly userSeconds: number;
   readonly systemSeconds: number;

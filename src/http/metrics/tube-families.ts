@@ -9,7 +9,7 @@ import { counter, type Family, gauge, histogram, type Sample } from "./family.ts
 const OTHERS = "*";
 
 /** One label: a single tube or a sum of several. */
-export interface TubeSeries {
+interface TubeSeries {
   readonly tube: string;
   readonly entries: readonly TubeEntry[];
   /** Counters to use instead of the sum of the entries. */

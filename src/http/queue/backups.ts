@@ -24,7 +24,7 @@ export const GONE = "the client disconnected, or its token was removed";
 
 export type BackupRefusal = "under-way" | "full" | "late";
 
-export interface BackupsOptions {
+interface BackupsOptions {
   readonly topology: Topology;
   /** The directory of the log. */
   readonly directory: string;

@@ -8,7 +8,7 @@ import { type Lease, type LeaseTable, workerOf } from "../state/lease-table.ts";
 import type { GiveBacks } from "./give-backs.ts";
 import type { ReservedJob } from "./reservations.ts";
 
-export interface HandoutParts {
+interface HandoutParts {
   readonly leases: LeaseTable;
   readonly giveBacks: GiveBacks;
   readonly control: Pick<ControlClient, "shards">;
@@ -17,7 +17,7 @@ export interface HandoutParts {
 }
 
 /** A job and its lease. */
-export interface HandedJob {
+interface HandedJob {
   readonly job: ReservedJob;
   readonly lease: Lease;
 }

@@ -14,11 +14,11 @@ const STEP_BODY_BYTES = 512 * 1024;
 const BODY_BYTES_MAX = 65_536;
 const LOOKS_MAX = 50_000;
 
-export interface CopyQuestion extends Omit<BulkQuestion, "act"> {
+interface CopyQuestion extends Omit<BulkQuestion, "act"> {
   readonly to: string;
 }
 
-export interface CopyParts {
+interface CopyParts {
   readonly control: ControlClient;
   readonly bodies: Bodies;
   readonly puts: PutPool;

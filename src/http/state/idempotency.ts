@@ -9,7 +9,7 @@ const KEPT_MS = 10 * 60_000;
 const WEIGHT_MAX = 1_000_000;
 
 /** A stored response. */
-export interface KeptAnswer {
+interface KeptAnswer {
   readonly status: number;
   readonly payload: unknown;
   readonly location: string | undefined;

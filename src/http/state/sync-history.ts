@@ -9,7 +9,7 @@ const POINTS = 361;
 const BUCKETS = SYNC_BOUNDS_SECONDS.length + 1;
 
 /** Null if there was no sync. */
-export type SyncPoint = readonly [seconds: number, value: number | null];
+type SyncPoint = readonly [seconds: number, value: number | null];
 
 export class SyncHistory {
   /** Ring of points with the sums since the start, as the binlog thread counts them. */

@@ -20,7 +20,7 @@ const RECENT_MS = 5 * 60 * 1000;
 const KINDS = ["wait", "hold"] as const;
 type Kind = (typeof KINDS)[number];
 
-export type Asked = ReadonlyMap<string, TubeTimes>;
+type Asked = ReadonlyMap<string, TubeTimes>;
 
 /** One label: a tube, or `*`. */
 export interface TimesOf {

@@ -90,7 +90,7 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
 }
 
 /** Whether the audit log has the requests of a route. */
-export const isForChanges = (route: Pick<RouteOptions, "method" | "config">): boolean => {
+const isForChanges = (route: Pick<RouteOptions, "method" | "config">): boolean => {
   const { may, byHand } = route.config ?? {};
   return hasEffect(route) && (may === "manage" || may === "admin" || byHand === true);
 };

@@ -8,7 +8,7 @@ import { threadCpu } from "../../metrics/process-files.ts";
 
 const FRESH_MS = 900;
 
-export interface Threads {
+interface Threads {
   readonly threads: readonly ThreadRow[];
   readonly rings: readonly RingRow[];
 }

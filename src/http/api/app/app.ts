@@ -52,7 +52,7 @@ const NODE_HTTP = {
   requireHostHeader: false,
 };
 
-export interface AppOptions {
+interface AppOptions {
   readonly service: Service;
   /** Host names of this server, besides addresses and localhost. */
   readonly hosts: ReadonlySet<string>;

@@ -6,7 +6,7 @@ import { Problem } from "../problem.ts";
 import { jsonValues } from "./json-text.ts";
 
 /** Exactly one of these. */
-export interface JobBody {
+interface JobBody {
   readonly body?: string | Uint8Array;
   readonly bodyBase64?: string;
   readonly json?: unknown;

@@ -84,7 +84,7 @@ export async function findJob(service: Service, id: number, bodyMax: number): Pr
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;
 
 /** How a client sees jobs. */
-export interface Sight {
+interface Sight {
   readonly isMsgpack: boolean;
   /** See `maySeeTexts`. */
   readonly seesTexts: boolean;

@@ -13,7 +13,7 @@ const KEPT_MAX = 64;
 /** Minimum time between two warnings, ms. */
 const TOLD_EVERY_MS = 60_000;
 
-export interface ConnectionRoomOptions {
+interface ConnectionRoomOptions {
   readonly nowMs: () => number;
   /** Called for each connection that is closed, and for each request that is refused. */
   readonly onRefused: () => void;
