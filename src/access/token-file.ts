@@ -28,12 +28,12 @@ export interface Token extends Identity {
   readonly proof: Proof;
 }
 
-export interface TokenFault {
+interface TokenFault {
   readonly line: number;
   readonly message: string;
 }
 
-export interface TokenFile {
+interface TokenFile {
   readonly tokens: readonly Token[];
   readonly faults: readonly TokenFault[];
 }

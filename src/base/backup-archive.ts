@@ -23,7 +23,7 @@ const SEGMENT_BYTES_MAX = 2 ** 32;
 /** The beginning of the output of `binlog dump`. */
 const DUMP_BEGIN = '{"runnerbeanDump":';
 
-export interface BackupBegin {
+interface BackupBegin {
   /** Version of the server that wrote it. */
   readonly version: string;
   readonly createdAtMs: number;
@@ -118,7 +118,7 @@ export type BackupPart =
   | { readonly part: "end" };
 
 /** Continues a CRC-32 with more bytes, as node:zlib's function does. */
-export type Crc32 = (bytes: Uint8Array, before: number) => number;
+type Crc32 = (bytes: Uint8Array, before: number) => number;
 
 /** Reads an archive piece by piece, and checks it. */
 export class BackupReader {

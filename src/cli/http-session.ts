@@ -9,7 +9,7 @@ const BODY_BYTES_MAX = 64 << 20;
 const NO_HTTP =
   "; start the server with --http, without which it doesn't answer here, or name another with --url or RUNNERBEAN_HTTP_URL";
 
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number;
   readonly body: unknown;
 }

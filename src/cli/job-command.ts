@@ -14,7 +14,7 @@ const REST_MS = 500;
 /** Added to a signal's number, as shells do: the exit code of a command that the signal ended. */
 const SIGNALLED = 128;
 
-export interface Job {
+interface Job {
   readonly id: number;
   readonly tube: string;
   readonly body: Buffer;

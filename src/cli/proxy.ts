@@ -9,7 +9,7 @@ const AUTHENTICATED = "AUTHENTICATED\r\n";
 /** Maximum length of a reply to `auth`. */
 const ANSWER_BYTES_MAX = 64;
 
-export interface ProxyOptions {
+interface ProxyOptions {
   readonly target: Target;
   /** Maximum of connections. More wait in the system's backlog. */
   readonly maxConnections: number;

@@ -36,7 +36,7 @@ const isStopSignal = (signal: string | null): boolean => STOP_SIGNALS.some((each
 /** Added to a signal's number, as shells do. */
 const SIGNALLED = 128;
 
-export interface ShellWorkerOptions {
+interface ShellWorkerOptions {
   readonly target: Target;
   readonly tubes: readonly string[];
   /** Seconds to wait for a job; undefined waits forever. */

@@ -34,7 +34,7 @@ export interface UpdateOptions {
 }
 
 /** A failed attempt of a job. */
-export interface JobFailure {
+interface JobFailure {
   /** The attempt that failed, from 1; 0 for none. */
   readonly attempt: number;
   readonly cause: "released" | "buried" | "timed-out" | "disconnected" | "expired";

@@ -38,7 +38,7 @@ export interface PutOptions {
   readonly meta?: Meta;
 }
 
-export type PutOutcome = "inserted" | "duplicate" | "kept" | "replaced" | "escalated" | "debounced";
+type PutOutcome = "inserted" | "duplicate" | "kept" | "replaced" | "escalated" | "debounced";
 
 export interface Put {
   readonly id: number;

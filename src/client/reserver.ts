@@ -9,7 +9,7 @@ import type { Link } from "./link.ts";
 import type { ReservedBody } from "./reply-reader.ts";
 import { type ReserveOrder, WATCHED_AT_FIRST, type Watched, type Wire } from "./wire.ts";
 
-export interface Demand {
+interface Demand {
   /** Called again whenever the command is sent again. */
   readonly count: () => number;
   /** In seconds; undefined waits forever. */

@@ -23,7 +23,7 @@ interface Described<O> {
  */
 export type ScalarKind = "text" | "number" | "decimal" | "port" | "size" | "milliseconds" | "seconds";
 
-export interface ScalarSetting<O> extends Described<O> {
+interface ScalarSetting<O> extends Described<O> {
   readonly kind: ScalarKind;
   /** The flags in commander's syntax: "-b, --binlog <dir>". */
   readonly flags?: string;
@@ -41,7 +41,7 @@ export interface ScalarSetting<O> extends Described<O> {
   show(options: O): string | number | undefined;
 }
 
-export interface SwitchSetting<O> extends Described<O> {
+interface SwitchSetting<O> extends Described<O> {
   readonly kind: "switch";
   readonly flags?: string;
   set(options: O, on: boolean): void;
@@ -49,7 +49,7 @@ export interface SwitchSetting<O> extends Described<O> {
 }
 
 /** A count of repeated flags ("-VV"), and a number in the file. */
-export interface CounterSetting<O> extends Described<O> {
+interface CounterSetting<O> extends Described<O> {
   readonly kind: "counter";
   readonly flags?: string;
   set(options: O, count: number): void;
@@ -57,7 +57,7 @@ export interface CounterSetting<O> extends Described<O> {
 }
 
 /** A list of strings: an array in the file, separated by commas in a variable or flag. */
-export interface ListSetting<O> extends Described<O> {
+interface ListSetting<O> extends Described<O> {
   readonly kind: "list";
   readonly flags?: string;
   set(options: O, values: readonly string[]): void;
@@ -65,7 +65,7 @@ export interface ListSetting<O> extends Described<O> {
 }
 
 /** Strings under names that the operator chooses. */
-export interface MapSetting<O> extends Described<O> {
+interface MapSetting<O> extends Described<O> {
   readonly kind: "map";
   set(options: O, entries: Readonly<Record<string, string>>): void;
   show(options: O): Readonly<Record<string, string>> | undefined;
@@ -83,7 +83,7 @@ export type ReadTable = <E>(
 ) => void;
 
 /** An array of tables such as `[[listener]]`, with rows of its own. */
-export interface TablesSetting<O> extends Described<O> {
+interface TablesSetting<O> extends Described<O> {
   readonly kind: "tables";
   /** Rows for `config example`. */
   readonly rows: readonly Setting<never>[];

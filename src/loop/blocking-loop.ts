@@ -11,7 +11,7 @@ import { LOOKS_PER_CLOCK_READING, SLEEP_MS_MAX, type Spin } from "./waiting-poli
 const Action = { Turn: 0, Spin: 1, Announce: 2, AskForRoom: 3, Look: 4, Sleep: 5 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
-export interface BlockingLoopOptions {
+interface BlockingLoopOptions {
   readonly role: Role;
   readonly doorbell: DoorbellOwner;
   readonly counters: TurnCounters;

@@ -59,7 +59,7 @@ export const ROOM_SLEEP_MS = 100;
 export const EVENT_LOOP_SLEEP_MS_MAX = 500;
 
 /** The cores, and the threads that share them. */
-export interface Load {
+interface Load {
   readonly cores: number;
   /** Threads that serve. */
   readonly threads: number;

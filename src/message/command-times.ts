@@ -18,7 +18,7 @@ export function commandClass(op: number): number {
 }
 
 /** The counts per bucket and the sum of one class. */
-export interface CommandTimes {
+interface CommandTimes {
   readonly counts: readonly number[];
   readonly sum: number;
 }

@@ -306,7 +306,7 @@ export interface BrowsePart {
 }
 
 /** The properties of a job that can be set. A delay is in seconds and begins now. */
-export interface JobSet {
+interface JobSet {
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
   readonly ttr?: number | undefined;
@@ -360,7 +360,7 @@ export interface TubeDetails {
 }
 
 /** Part of a list of settings, by pattern; the parts are in order. */
-export type SettingsPart = readonly (readonly [pattern: string, text: string])[];
+type SettingsPart = readonly (readonly [pattern: string, text: string])[];
 
 export interface HeldJob {
   readonly id: number;

@@ -217,7 +217,7 @@ export interface BinlogTopology {
   readonly group: GroupTopology | undefined;
 }
 
-export interface GroupTopology {
+interface GroupTopology {
   /** From the binlog to the group thread, for batches (see message/group.ts). */
   readonly ring: SharedArrayBuffer;
   /** Progress of the shared log, like the binlog's own `progress`; the word is `Written`. */

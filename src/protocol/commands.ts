@@ -103,7 +103,7 @@ export type ByHand = (typeof ByHand)[keyof typeof ByHand];
 
 /** Classes of the histograms of command times, in the order of their counters. */
 export const COMMAND_CLASSES = ["put", "reserve", "delete", "other"] as const;
-export type CommandClass = (typeof COMMAND_CLASSES)[number];
+type CommandClass = (typeof COMMAND_CLASSES)[number];
 
 export interface Command {
   readonly op: Op;

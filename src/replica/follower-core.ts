@@ -37,7 +37,7 @@ export type FollowEnd =
   /** A message can't be read. */
   | "hole";
 
-export interface FollowerHost {
+interface FollowerHost {
   /** Appends a valid batch to the local log. */
   apply(batch: LogBatch): void;
   /** Truncates the local log after batch `n`. */
@@ -55,7 +55,7 @@ export interface FollowerHost {
   ended(how: FollowEnd, why: string): void;
 }
 
-export interface FollowerOptions {
+interface FollowerOptions {
   host: FollowerHost;
   node: number;
   /** The batches of the local log, in order. */

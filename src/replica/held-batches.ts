@@ -4,7 +4,7 @@
 import { assert, CHECKED } from "../base/assert.ts";
 
 /** Batches up to `n` are acknowledged, and with them each shard's records up to these numbers. */
-export interface Acknowledged {
+interface Acknowledged {
   n: number;
   numbers: Float64Array;
   idsLent: number;

@@ -51,7 +51,7 @@ export interface StreamOptions {
 }
 
 /** Returns a node's answer to a question about itself. */
-export type Asked = (question: string) => string;
+type Asked = (question: string) => string;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -5,7 +5,7 @@ import { assert } from "../base/assert.ts";
 import type { FollowerCore } from "./follower-core.ts";
 import type { LogEnds, LogMessage, SharedLog } from "./shared-log.ts";
 
-export interface LogReaderHost {
+interface LogReaderHost {
   readonly log: Pick<SharedLog, "ends" | "read">;
   nowMs(): number;
   isFollowing(): boolean;

@@ -5,7 +5,7 @@ import { connect } from "node:net";
 
 const CONNECT_MS = 1000;
 
-export type Listens = "yes" | "refused" | "unknown";
+type Listens = "yes" | "refused" | "unknown";
 
 /** `address` is "host:port". */
 export function listensOn(address: string): Promise<Listens> {

@@ -46,7 +46,7 @@ export type LeadEnd =
   /** Data that the log had acknowledged is missing. */
   | "log-lost";
 
-export interface PrimaryHost {
+interface PrimaryHost {
   /** Appends a message; afterwards calls `appended` or `failed` with the ticket, or neither. */
   append(message: Uint8Array, expectedLast: number, ticket: number): void;
   /** Reads all messages from `from` to the end of the log, then calls `looked` or `lookFailed`. */
@@ -57,7 +57,7 @@ export interface PrimaryHost {
   ended(how: LeadEnd, why: string): void;
 }
 
-export interface PrimaryOptions {
+interface PrimaryOptions {
   host: PrimaryHost;
   /** The node's own LEAD, and its sequence in the shared log. */
   place: ChainPlace;

@@ -26,7 +26,7 @@ const PENDING_BATCHES_MAX = 64;
 const KEEP_BYTES = 64 * 1024 * 1024;
 
 /** Data from which the node starts to lead. */
-export interface LeadStart {
+interface LeadStart {
   /** The batch of the LEAD, and its message in the shared log. */
   readonly place: ChainPlace;
   readonly sequence: number;

@@ -17,7 +17,7 @@ const LEADER_CHECKS_MAX = 16;
 /** Maximum bytes in transit to the local log before the node stops reading. */
 const APPLYING_BYTES_MAX = 8 * 1024 * 1024;
 
-export interface StandbyOptions {
+interface StandbyOptions {
   readonly follows: GroupNews & { news: "follows" };
   /** The node that must start a reseeded group, or 0. */
   readonly seed: number;

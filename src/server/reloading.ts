@@ -24,7 +24,7 @@ import type { Settings } from "./options/settings.ts";
 const EXPIRY_LOOK_MS = 12 * 3_600_000;
 
 /** The parts of the server that a reload changes. */
-export interface ReloadHost {
+interface ReloadHost {
   readonly log: Logger;
   readonly isServing: () => boolean;
   readonly acceptors: () => readonly AcceptorHandle[];

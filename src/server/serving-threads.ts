@@ -24,7 +24,7 @@ import type { ChosenPlacement } from "./options/placement.ts";
 
 type Recovery = RecoveryChannels["toShards"];
 
-export interface ServingThreadsOptions {
+interface ServingThreadsOptions {
   readonly options: Options;
   readonly topology: Topology;
   readonly placement: ChosenPlacement;
@@ -33,7 +33,7 @@ export interface ServingThreadsOptions {
 }
 
 /** Inputs of acceptors besides the options. */
-export interface AcceptorsStart {
+interface AcceptorsStart {
   readonly facts: ProcessFacts;
   readonly rules: AccessRules;
   /** The log of the serving thread, if it runs there. */

@@ -10,7 +10,7 @@ import { describeHttpAddress } from "./options/http-address.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import type { Options } from "./options/options.ts";
 
-export interface HttpStart {
+interface HttpStart {
   readonly options: Options;
   readonly address: HttpAddress;
   readonly topology: Topology;

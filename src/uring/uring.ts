@@ -84,7 +84,7 @@ export const MULTISHOT_RECEIVES: boolean =
   isSince(release(), [6, 17]) && process.env["RUNNERBEAN_RECEIVES"] !== "once";
 
 /** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
-export type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
+type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
 
 export class Uring {
   readonly descriptor: number;

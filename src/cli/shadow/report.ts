@@ -8,7 +8,7 @@ const STDOUT = 1;
 /** Maximum of unwritten bytes. */
 const PENDING_BYTES_MAX = 1 << 20;
 
-export interface ShadowCounts {
+interface ShadowCounts {
   connections: number;
   /** Connections that are no longer shadowed. */
   dropped: number;

@@ -50,7 +50,7 @@ export class HeldBytes {
   }
 }
 
-export interface ShadowOptions {
+interface ShadowOptions {
   readonly held: HeldBytes;
   readonly dial: () => Promise<Socket>;
   readonly token: string | undefined;

@@ -5,7 +5,7 @@ import type { JobIdMap } from "./job-ids.ts";
 import type { ShadowReport } from "./report.ts";
 import { HeldBytes, ShadowConnection } from "./shadow-connection.ts";
 
-export interface ShadowProxyOptions {
+interface ShadowProxyOptions {
   readonly dialOld: () => Promise<Socket>;
   readonly dialNew: () => Promise<Socket>;
   readonly token: string | undefined;

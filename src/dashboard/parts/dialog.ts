@@ -3,7 +3,7 @@
 import { html, nothing, render } from "lit-html";
 import type { Part } from "./parts.ts";
 
-export interface Asking {
+interface Asking {
   readonly title: Part | string;
   /** Content above the buttons; `redraw` renders it again. */
   readonly content: () => Part;

@@ -8,7 +8,7 @@ import type { ListPage, Refused } from "./view-types.ts";
 
 const DOCS = "https://github.com/runnerbean/runnerbean/blob/main/docs/";
 
-export interface FetchedList<Row> {
+interface FetchedList<Row> {
   readonly title: string;
   readonly table: (rows: readonly Row[]) => Part;
   /** The searched fields, and the states to choose from, by value. */

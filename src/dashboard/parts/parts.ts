@@ -147,7 +147,7 @@ export const BUSIEST_COLUMNS = SHORT_COLUMNS.map(
     ["ready", "oldest"].includes(column.key) ? { ...column, hides: "optional" } : column,
 );
 
-export interface Sorting {
+interface Sorting {
   readonly sort: string;
   readonly order: string;
   readonly onSort: (key: string) => void;

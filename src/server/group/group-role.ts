@@ -56,7 +56,7 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   },
 };
 
-export interface GroupRoleOptions {
+interface GroupRoleOptions {
   options: Options;
   topology: Topology;
   /** Message port between the group's thread and the binlog thread. */

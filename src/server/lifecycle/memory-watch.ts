@@ -8,7 +8,7 @@ const LOOK_MS = 1000;
 /** Minimum time between two warnings, ms, for a state that changes often. */
 const TOLD_EVERY_MS = 60_000;
 
-export interface MemoryWatchOptions {
+interface MemoryWatchOptions {
   readonly words: MemoryWords;
   readonly nowMs: () => number;
   readonly warn: (message: string) => void;

@@ -19,7 +19,7 @@ export interface Reloaded {
  * Prepares everything that `next` needs (files, certificates) or throws. The returned function
  * applies it, can't fail, and returns what is new in the files.
  */
-export type Prepare = (next: Settings) => () => readonly string[];
+type Prepare = (next: Settings) => () => readonly string[];
 
 export class Reloader {
   readonly #startedWith: Settings;

@@ -22,7 +22,7 @@ const EXPIRY_WARNED_MS = 14 * DAY_MS;
 const fault = (message: string): OperatorError => new OperatorError(message, ExitCode.Usage);
 
 /** Policies of listeners whose files are not read again. */
-export type KeptPolicies = ReadonlyMap<ListenerOptions, ListenerPolicy | undefined>;
+type KeptPolicies = ReadonlyMap<ListenerOptions, ListenerPolicy | undefined>;
 
 /**
  * Reads all access rules. `hasFirst` tells whether the first listener is that of -l and -p, which
@@ -95,7 +95,7 @@ export function expiryWarnings(certificates: readonly ShownCertificate[], nowMs:
 // --- what a reload changed ----------------------------------------------------------------------
 
 /** Everything that the files of tokens and certificates hold. */
-export interface FileContents {
+interface FileContents {
   readonly tokens: readonly Token[];
   /** By the name of the listener, or "http". */
   readonly tls: ReadonlyMap<string, TlsPolicy>;

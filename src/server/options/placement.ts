@@ -27,7 +27,7 @@ export interface ChosenPlacement {
   readonly why: string;
 }
 
-export interface PlacementOptions {
+interface PlacementOptions {
   readonly shards: number;
   readonly acceptors: number;
   readonly placement: Placement | "auto";

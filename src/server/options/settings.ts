@@ -22,7 +22,7 @@ import {
 import { count, THREAD_DEFAULTS, THREAD_SETTINGS, type ThreadSettings } from "./thread-settings.ts";
 import { readTubes } from "./tubes-file.ts";
 
-export type Compat = "default" | "1.12" | "1.13";
+type Compat = "default" | "1.12" | "1.13";
 
 /** All settings. */
 export interface Settings extends BeanstalkdSettings, ThreadSettings, GroupSettings {
