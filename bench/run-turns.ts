@@ -9,7 +9,7 @@ import { type CaseOutcome, serverOutcome } from "./result/outcome.ts";
 import type { Progress } from "./result/progress.ts";
 import { type Contender, ServerRefused } from "./server/contender.ts";
 
-export interface TurnPlan {
+interface TurnPlan {
   readonly contenders: readonly Contender[];
   readonly load: LoadSource;
   readonly turns: number;

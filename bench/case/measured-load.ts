@@ -5,7 +5,7 @@ import type { Figures } from "../result/figures.ts";
 import type { RunningServer } from "../server/contender.ts";
 import { type ProcessUsage, processUsage } from "../server/process-usage.ts";
 
-export interface MeasuredLoad {
+interface MeasuredLoad {
   readonly result: LoadResult;
   readonly figures: Figures;
 }

@@ -4,14 +4,14 @@ import type { Workload } from "./workload.ts";
 
 const CHUNK = 200; // commands sent at once; few enough for any socket buffer
 
-export interface TubeSelection {
+interface TubeSelection {
   readonly isDone: boolean;
   begin(send: (text: string) => void, resolve: () => void, reject: (error: Error) => void): void;
   receive(text: string): void;
 }
 
 /** What tubes are chosen for. */
-export interface Selecting {
+interface Selecting {
   readonly scenario: Scenario;
   readonly workload: Workload;
 }

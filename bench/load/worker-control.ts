@@ -1,7 +1,7 @@
 // Shared memory of the generating workers of a run: which are ready, the start time, and the number
 // of jobs.
 const WORDS = { ready: 0, go: 1, driversLeft: 2, backlog: 3, operations: 4, inserted: 5, failed: 6 } as const;
-export type ControlWord = keyof typeof WORDS;
+type ControlWord = keyof typeof WORDS;
 
 const START_BYTE = 64; // Float64: start of the run on the monotonic clock, in milliseconds
 

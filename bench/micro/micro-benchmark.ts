@@ -2,7 +2,7 @@
 import { spreadOf } from "../result/measurement.ts";
 
 /** Equal work, to be done again and again. A round leaves everything as it found it. */
-export interface Rounds {
+interface Rounds {
   /**
    * Does the work once and returns its checksum: what came out of it, so that no work is skipped or
    * optimised away.

@@ -9,7 +9,7 @@ import { createRing } from "../../src/ring/ring-layout.ts";
 import { EMPTY, RingReader } from "../../src/ring/ring-reader.ts";
 import { FULL, RingWriter } from "../../src/ring/ring-writer.ts";
 
-export interface PeerOptions {
+interface PeerOptions {
   /** `take` sums what comes up, `echo` sends each message back. */
   readonly role: "take" | "echo";
   /** How often an end looks at its ring before it sleeps; 0 sleeps at once. */

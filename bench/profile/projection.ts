@@ -11,13 +11,13 @@ export interface RoleCosts {
   readonly other: number;
 }
 
-export interface Layout {
+interface Layout {
   readonly cores: number;
   readonly acceptors: number;
   readonly shards: number;
 }
 
-export interface Projection extends Layout {
+interface Projection extends Layout {
   readonly commandsPerSecond: number;
   /** What is used up first. */
   readonly limit: "acceptors" | "shards" | "binlog" | "cores";

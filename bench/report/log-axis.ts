@@ -1,5 +1,5 @@
 // A logarithmic scale from values to pixels, with a tick at each power of ten.
-export interface LogAxis {
+interface LogAxis {
   at(value: number): number;
   readonly ticks: readonly number[];
 }

@@ -5,7 +5,7 @@ export function escapeText(text: string): string {
   return text.replace(/[&<>"]/g, (character) => ENTITIES[character]!);
 }
 
-export type Attributes = Record<string, string | number>;
+type Attributes = Record<string, string | number>;
 
 export function element(name: string, attributes: Attributes, content = ""): string {
   const words = Object.entries(attributes).map(

@@ -1,7 +1,7 @@
 // Verdict on the variants of a case: whether each reaches its required share of the default.
 import { type CaseOutcome, ratioTo } from "./outcome.ts";
 
-export interface Verdict {
+interface Verdict {
   readonly isGood: boolean;
   readonly text: string;
 }

@@ -109,7 +109,7 @@ export interface Resources {
 }
 
 const LIMITS = ["cores", "threads", "hottest shard", "job ids", "generator"] as const;
-export type Limit = (typeof LIMITS)[number];
+type Limit = (typeof LIMITS)[number];
 
 export interface Prediction {
   readonly commandsPerSecond: number;

@@ -55,13 +55,13 @@ export interface ScaleModel {
   readonly predictions: readonly CorePrediction[];
 }
 
-export interface CheckedRow extends ScaleRow {
+interface CheckedRow extends ScaleRow {
   /** CPU of a command by the costs of the other rows. */
   readonly cpu: number;
   readonly predicted: Prediction;
 }
 
-export interface CorePrediction extends Prediction {
+interface CorePrediction extends Prediction {
   readonly cores: number;
   /** Commands/s of the threads that the server starts by itself, each role in its own. */
   readonly apart: number;

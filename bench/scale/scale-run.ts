@@ -44,7 +44,7 @@ export interface ScaleFigures {
   readonly moves: number;
 }
 
-export interface ScaleLoad {
+interface ScaleLoad {
   /** For each thread: more threads are for more clients, so that a turn has as many commands. */
   readonly connections: number;
   readonly seconds: number;

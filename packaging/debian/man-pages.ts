@@ -31,7 +31,7 @@ const toolsOf = (command: Command, path: string): string =>
     })
     .join("");
 
-export interface Described {
+interface Described {
   readonly version: string;
   /** Output of `--help`. */
   readonly help: string;

@@ -34,7 +34,7 @@ function libraries(architecture: Architecture): readonly string[] {
   });
 }
 
-export interface Context {
+interface Context {
   /** The executables by their architectures. */
   readonly executables: Partial<Record<Architecture, string>>;
   /** The folder with the bundle. */

@@ -19,7 +19,7 @@ export interface Artefact {
   readonly seconds: number;
 }
 
-export interface Release {
+interface Release {
   readonly root: string;
   readonly version: string;
   readonly notes: string;

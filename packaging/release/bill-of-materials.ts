@@ -12,7 +12,7 @@ interface Component {
   readonly version: string;
 }
 
-export interface Bom {
+interface Bom {
   readonly bomFormat: string;
   readonly metadata: { readonly component: Component };
   readonly components: readonly Component[];

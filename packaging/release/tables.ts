@@ -17,7 +17,7 @@ export const sizesTable = (artefacts: readonly Artefact[]): string =>
     artefacts.map(({ file, bytes }) => [`\`${basename(file)}\``, megabytes(bytes)]),
   );
 
-export interface Row {
+interface Row {
   readonly name: string;
   readonly plain: Start;
   readonly withHttp: Start;

@@ -27,7 +27,7 @@ export const Survival = { Nothing: 0, Everything: 1, Sectors: 2, Garbage: 3 } as
 export type Survival = (typeof Survival)[keyof typeof Survival];
 
 /** A file as a picture shows it. */
-export interface FileFigures {
+interface FileFigures {
   readonly name: string;
   readonly bytes: number;
   /** Bytes written and not synced. */

@@ -10,7 +10,7 @@ import { cycleWithJackd } from "./jackd.ts";
 
 const run = promisify(execFile);
 
-export interface Client {
+interface Client {
   readonly name: string;
   readonly needs: readonly Need[];
   readonly cycle: (port: number) => Promise<void>;

@@ -10,7 +10,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 export const SEEN_MS = 60_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-export interface Look {
+interface Look {
   readonly width?: number;
   readonly theme?: "light" | "dark";
   /** With a session of its own. */

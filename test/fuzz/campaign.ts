@@ -7,7 +7,7 @@ import type { Difference, FuzzCase, Fuzzer } from "./fuzzer.ts";
 import { type Piece, written } from "./piece.ts";
 import { shrink } from "./shrink.ts";
 
-export interface CampaignLimits {
+interface CampaignLimits {
   readonly firstSeed: number;
   /** Runs at most. */
   readonly runs: number;
@@ -26,7 +26,7 @@ export interface Finding {
   readonly isRepeatable: boolean;
 }
 
-export interface CampaignResult {
+interface CampaignResult {
   readonly runs: number;
   readonly finding: Finding | undefined;
 }

@@ -7,7 +7,7 @@ import { Counter } from "../../src/message/topology.ts";
 import { type CommandParser, Syntax } from "../../src/protocol/command-parser.ts";
 import type { Plant } from "./stream-target.ts";
 
-export interface PlantedFault {
+interface PlantedFault {
   readonly name: string;
   /** The fuzzer that has to find it. */
   readonly fuzzer: "bytes" | "splitting";

@@ -12,7 +12,7 @@ export interface ReplyText {
   readonly body: string | undefined;
 }
 
-export interface CutReplies {
+interface CutReplies {
   readonly replies: readonly ReplyText[];
   /** Bytes at the end that form no whole reply. */
   readonly rest: string;

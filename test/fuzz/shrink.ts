@@ -5,9 +5,9 @@ import { shorten } from "../support/shorten.ts";
 import type { Piece } from "./piece.ts";
 
 /** Returns whether an input still fails. */
-export type Fails = (pieces: readonly Piece[]) => Promise<boolean>;
+type Fails = (pieces: readonly Piece[]) => Promise<boolean>;
 
-export interface ShrinkLimits {
+interface ShrinkLimits {
   /** Inputs tried at most. */
   readonly tries: number;
   readonly ms: number;

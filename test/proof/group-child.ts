@@ -3,7 +3,7 @@
 
 import { spawn } from "node:child_process";
 
-export interface GroupChild {
+interface GroupChild {
   readonly program: string;
   readonly words: readonly string[];
   readonly folder: string;
@@ -11,7 +11,7 @@ export interface GroupChild {
   readonly timeoutMs: number;
 }
 
-export interface GroupResult {
+interface GroupResult {
   readonly code: number | "timeout";
   /** The last of what it wrote to both outputs. */
   readonly output: string;

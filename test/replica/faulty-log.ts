@@ -19,7 +19,7 @@ const STRANGER = new TextEncoder().encode("hello, is this the right subject?");
 /** A node gives up a question after this time. */
 const REQUEST_MS = 1000;
 
-export type AppendAnswer = { sequence: number } | { refused: true };
+type AppendAnswer = { sequence: number } | { refused: true };
 
 /**
  * The way of one node to the log: what it sends keeps its order, as do the answers; a break loses

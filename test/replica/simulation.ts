@@ -8,7 +8,7 @@ import type { Bug } from "./planted-bugs.ts";
 import { SimulatedNode } from "./simulated-node.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
-export interface GroupOptions {
+interface GroupOptions {
   seed: number;
   steps?: number;
   check?: Check;

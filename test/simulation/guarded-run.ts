@@ -18,13 +18,13 @@ export interface SeedRunnerData extends SeedRun {
   readonly progress: SharedArrayBuffer;
 }
 
-export interface GuardedResult {
+interface GuardedResult {
   readonly exitCode: number;
   /** Place at which it had to be ended, and the reason. */
   readonly aborted?: { readonly seed: number; readonly step: number; readonly why: string };
 }
 
-export interface Limits {
+interface Limits {
   /** A step of a simulation takes milliseconds. */
   readonly stepMsMax: number;
   /** A simulation takes some hundred MiB. */

@@ -30,7 +30,7 @@ const TTR_LONG_SECONDS = 3600;
 /** Until all that was sent is answered. */
 const ROUNDS_MAX = 2000;
 
-export interface HttpSimulationResult {
+interface HttpSimulationResult {
   readonly puts: number;
   readonly deletes: number;
   readonly leases: number;

@@ -4,7 +4,7 @@ import { shorten } from "../support/shorten.ts";
 import { simulate } from "./simulation.ts";
 import type { SimulationOptions } from "./simulation-state.ts";
 
-export interface Shrunk {
+interface Shrunk {
   readonly steps: number;
   readonly only: readonly number[];
   /** Error of the shortest run. */

@@ -18,7 +18,7 @@ import type { EngineWitness } from "./witness/engine-witness.ts";
 export const WIDE_TUBES = Array.from({ length: 10 }, (_, i) => `wide-${i}`);
 
 /** Breaks the server before it starts, for the canary. */
-export type Plant = (server: InProcessServer) => void;
+type Plant = (server: InProcessServer) => void;
 
 export interface SimulationOptions {
   readonly seed: number;

@@ -23,7 +23,7 @@ import { RestChecks } from "./rest-checks.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
 import { type SimulationOptions, SimulationState, WIDE_TUBES } from "./simulation-state.ts";
 
-export interface SimulationResult {
+interface SimulationResult {
   readonly commands: number;
   /** Names of the commands that were sent with nothing wrong in them. */
   readonly sent: ReadonlySet<string>;

@@ -10,7 +10,7 @@ import { describe, LedgerBook, type OpenPut, time } from "./ledger-book.ts";
 import type { BodySpec } from "./soak-body.ts";
 
 /** A change by the holder that was sent: release, bury. */
-export interface OpenChange {
+interface OpenChange {
   readonly job: JobEntry;
   readonly hold: Hold;
   /** Until when the hold was certain before the change was sent, ms. */
@@ -20,7 +20,7 @@ export interface OpenChange {
 }
 
 /** A delete that was sent, by the holder or another client. */
-export interface OpenDelete {
+interface OpenDelete {
   readonly job: JobEntry;
   readonly client: string;
   readonly sentMs: number;

@@ -16,7 +16,7 @@ import { Violation } from "./violation.ts";
 const QUIET_MS = 45_000;
 const RECONNECT_MS = 20;
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly ledger: JobLedger;
   readonly counters: Counters;
   readonly workers: number;

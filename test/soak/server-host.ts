@@ -37,7 +37,7 @@ const LOG_SPARE_BYTES = 1 << 16;
 const CLOSING_MS = 10_000;
 const POLL_MS = 20;
 
-export interface Sample {
+interface Sample {
   readonly rssBytes: number;
   /**
    * Open descriptors, without those of the log's segments: their number follows the size of the

@@ -14,7 +14,7 @@ import { SoakClient } from "./soak-client.ts";
 import { Violation } from "./violation.ts";
 import { WallClock } from "./wall-clock.ts";
 
-export interface SoakOptions {
+interface SoakOptions {
   readonly seed: number;
   readonly seconds: number;
   /** Put the log on a small disk that can be filled, if mounting is allowed. */

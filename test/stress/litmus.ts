@@ -8,7 +8,7 @@ import type { ActorRun, Experiment, Shared, StressCase } from "./case.ts";
 
 export const SLOTS = 128;
 
-export interface Litmus<State> extends Experiment {
+interface Litmus<State> extends Experiment {
   readonly actors: readonly string[];
   readonly planted: readonly string[];
   create(): Shared;

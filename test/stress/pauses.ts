@@ -44,7 +44,7 @@ export const lastWait: { result: "ok" | "not-equal" | "timed-out"; beganAtMs: nu
   beganAtMs: 0,
 };
 
-export interface PauseCount {
+interface PauseCount {
   /** Pauses made so far in this thread. */
   made: number;
 }

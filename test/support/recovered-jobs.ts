@@ -3,7 +3,7 @@
 import { type RecoveredBatch, wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import type { RecordFields } from "../../src/message/record.ts";
 
-export interface RecoveredJob {
+interface RecoveredJob {
   /** The shard that it is for. */
   readonly shard: number;
   /** Reused for the next job. */

@@ -37,7 +37,7 @@ import { jobText } from "../model.ts";
 export const SHARDS = 2;
 
 /** All that a start finds, in a form that compares. */
-export interface Content {
+interface Content {
   /** Jobs, schedules and remembered keys by id. */
   jobs: Map<number, string>;
   settings: Map<string, string>;
@@ -335,7 +335,7 @@ export function writeEveryRecord(storage: Storage, last: Last = "job"): Content 
   return { jobs, settings, batches: listed, jobCount, nextId: maxId + 1 };
 }
 
-export function contentOf(opened: OpenedBinlog): Content {
+function contentOf(opened: OpenedBinlog): Content {
   const jobs = new Map<number, string>();
   const shardOf = (bytes: Uint8Array, start: number, length: number): number =>
     bytes[start + length - 1]! % SHARDS;

@@ -8,7 +8,7 @@ import { inputOf, type Target } from "./targets.ts";
 /** Longer inputs execute nothing else, only more of it. */
 const INPUT_BYTES_MAX = 2048;
 
-export interface Finding {
+interface Finding {
   readonly input: Uint8Array;
   readonly error: unknown;
 }
@@ -21,7 +21,7 @@ export interface GuidedResult {
   readonly finding: Finding | undefined;
 }
 
-export interface GuidedOptions {
+interface GuidedOptions {
   readonly corpus: readonly Uint8Array[];
   readonly random: SeededRandom;
   readonly ms: number;

@@ -71,7 +71,7 @@ class Ending {
   }
 }
 
-export interface GroupOptions {
+interface GroupOptions {
   /** Of the servers, besides those of every group. */
   readonly flags: readonly string[];
   /** Network namespaces, one for each machine. */

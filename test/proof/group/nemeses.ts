@@ -19,7 +19,7 @@ export interface Field {
 }
 
 /** What was done. */
-export interface Deed {
+interface Deed {
   readonly what: string;
   /** What an operator does after it, and after the checks. */
   readonly repair?: () => Promise<void>;

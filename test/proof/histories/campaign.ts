@@ -72,7 +72,7 @@ export async function recordOn(target: HistoryServer, options: CampaignOptions, 
   }
 }
 
-export interface OneParty extends Pick<CampaignOptions, "seed" | "judge" | "lie"> {
+interface OneParty extends Pick<CampaignOptions, "seed" | "judge" | "lie"> {
   readonly name: string;
   /** Number of the party. */
   readonly party: number;

@@ -28,7 +28,7 @@ export interface TubeHabit {
   readonly kicks: readonly number[];
 }
 
-export interface Drawn {
+interface Drawn {
   readonly noted: Noted;
   readonly command: string;
 }

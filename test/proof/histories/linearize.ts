@@ -7,7 +7,7 @@ import { TubeState } from "./tube-state.ts";
 
 export type Verdict = "accepted" | "refused" | "undecided";
 
-export interface Answer {
+interface Answer {
   readonly verdict: Verdict;
   /** Numbers of operations in the longest order found. */
   readonly order: readonly number[];

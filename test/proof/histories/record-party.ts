@@ -7,7 +7,7 @@ import { drawCommand, drawReserve, HABITS, type TubeBook, type TubeHabit } from 
 import { BLANK, type History, NEVER_US, type Recorded } from "./operation.ts";
 import { type Ask, honestAsk, nowUs, RecordingClient } from "./recording-client.ts";
 
-export interface PartyOptions {
+interface PartyOptions {
   readonly connect: () => Promise<WireClient>;
   readonly name: string;
   readonly seed: number;

@@ -39,7 +39,7 @@ export interface TestFile extends Cost {
   readonly covered: ReadonlyMap<string, readonly (readonly Range[])[]>;
 }
 
-export interface ChildResult extends Cost {
+interface ChildResult extends Cost {
   readonly code: number | "timeout";
   readonly said: string;
 }

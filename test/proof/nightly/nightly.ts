@@ -13,7 +13,7 @@ const SHOWN_LINES = 40;
 /** Exit code for a need that the machine lacks, or options that do not fit. */
 const NOT_RUN = 2;
 
-export interface CampaignProof {
+interface CampaignProof {
   readonly name: string;
   readonly unit: string;
   readonly script: string;
@@ -39,7 +39,7 @@ export interface Proof {
   readonly failures: number;
 }
 
-export interface NightlyOptions {
+interface NightlyOptions {
   readonly root: string;
   readonly plan: readonly Campaign[];
   readonly minutes: number;

@@ -10,7 +10,7 @@ import { type ServerKind, type ServerProcess, startServer } from "../../support/
 import { WireClient } from "../../support/server/wire-client.ts";
 import { LazyDisk, type Loss } from "./lazy-disk.ts";
 
-export interface PowerMode {
+interface PowerMode {
   readonly name: string;
   readonly kind: ServerKind;
   readonly flags: readonly string[];

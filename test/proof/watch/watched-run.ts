@@ -9,7 +9,7 @@ import type { WatchedResult } from "./control.ts";
 import { Digest } from "./digest.ts";
 import { ObservedServer } from "./observed-server.ts";
 
-export interface WatchedOptions {
+interface WatchedOptions {
   readonly seed: number;
   readonly steps: number;
   /** Of a planted bug. */

@@ -8,7 +8,7 @@ import { BatchClient } from "./batch-client.ts";
 import { BatchPlan, type Fate, type PlannedBatch, type PlannedJob } from "./batch-plan.ts";
 import { BatchServer, type BatchSimulationOptions } from "./batch-server.ts";
 
-export interface BatchSimulationResult {
+interface BatchSimulationResult {
   readonly restarts: number;
   readonly batches: number;
   readonly callbacks: number;

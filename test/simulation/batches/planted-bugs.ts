@@ -2,7 +2,7 @@
 
 import type { InProcessServer } from "../server/in-process-server.ts";
 
-export interface PlantedBatchBug {
+interface PlantedBatchBug {
   readonly name: string;
   readonly plant: (server: InProcessServer) => void;
 }

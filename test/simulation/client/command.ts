@@ -30,12 +30,12 @@ interface Common {
 }
 
 /** What a client watches, and how it picks its jobs. */
-export interface Watching {
+interface Watching {
   readonly watched: readonly string[];
   readonly order: Order;
 }
 
-export interface Batch {
+interface Batch {
   readonly jobsMax: number;
   readonly bytesMax: number;
   readonly tubes: boolean;
@@ -92,13 +92,11 @@ export type Command = Common &
     | { readonly kind: "quit" }
   );
 
-export type CommandKind = Command["kind"];
-
 const line = (text: string): Buffer => Buffer.from(`${text}\r\n`, "latin1");
 
 const simple = (text: string): Common => ({ text, bytes: line(text) });
 
-export const BODY_SIZE_MAX_MARK = "JOB_TOO_BIG\r\n";
+const BODY_SIZE_MAX_MARK = "JOB_TOO_BIG\r\n";
 
 export function fixed(text: string, reply: string): Command {
   return { ...simple(text), kind: "fixed", reply };

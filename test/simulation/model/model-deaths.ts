@@ -23,7 +23,7 @@ interface Model extends ModelState {
 }
 
 /** How a reservation ends; `isLogged`: even if the job has no policy. */
-export interface ReservationEnd {
+interface ReservationEnd {
   readonly isAttempt: boolean;
   readonly isLogged: boolean;
 }

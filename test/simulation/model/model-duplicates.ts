@@ -23,7 +23,7 @@ interface Model extends ModelState {
 }
 
 /** The put; times in ms, an expiry of 0 for none of its own. */
-export interface RepeatedPut extends Pick<ModelJob, "pri" | "delaySeconds" | "ttrSeconds" | "body"> {
+interface RepeatedPut extends Pick<ModelJob, "pri" | "delaySeconds" | "ttrSeconds" | "body"> {
   readonly delayMs: number;
   readonly expiresAtMs: number;
   readonly policy: JobPolicy;

@@ -4,7 +4,7 @@ import type { State } from "./job-state.ts";
 import { entriesOf, fieldsOf } from "./undo.ts";
 
 /** Fields of a job that matter here. */
-export interface GroupedJob {
+interface GroupedJob {
   readonly id: number;
   readonly pri: number;
   readonly state: State;

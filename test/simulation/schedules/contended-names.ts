@@ -22,7 +22,7 @@ const ACTS: Readonly<Record<ActKind, number>> = {
   inspect: 1.5,
 };
 
-export interface ContendedCounts {
+interface ContendedCounts {
   answers: number;
   restarts: number;
   ticks: number;

@@ -12,7 +12,7 @@ export interface NamedSchedule {
 
 export type ActKind = "set" | "delete" | "pause" | "resume" | "run" | "inspect";
 
-export interface Act {
+interface Act {
   readonly number: number;
   readonly kind: ActKind;
 }

@@ -73,7 +73,7 @@ interface Put {
   readonly isLate: boolean;
 }
 
-export interface CampaignCounts {
+interface CampaignCounts {
   ticks: number;
   ends: number;
   /** Ticks whose jobs were lost with the process, and those whose schedule alone was. */

@@ -14,7 +14,7 @@ const CALLS: readonly [DiskCall, ...DiskCall[]] = [
   "syncFolder",
 ];
 
-export interface WeatherHost {
+interface WeatherHost {
   /** Lets time pass during a call. */
   takeTime(ms: number): void;
   /** The power goes. */

@@ -1,7 +1,7 @@
 // Calendar of timed events on the servers of a differential test, so that no command is sent at
 // such a moment.
 
-export interface ComingEvent {
+interface ComingEvent {
   /** The moment on either server lies between these two, in performance.now() milliseconds. */
   readonly fromMs: number;
   readonly toMs: number;

@@ -8,7 +8,7 @@ import type { Token } from "../../../src/access/token-file.ts";
 import { AUTH } from "../../../src/protocol/commands.ts";
 import { HandDrivenClient, HandDrivenServer } from "./hand-driven-server.ts";
 
-export const GUARDED_ADDRESS = "192.0.2.1";
+const GUARDED_ADDRESS = "192.0.2.1";
 
 export class GuardedHandDriven {
   readonly server: HandDrivenServer;

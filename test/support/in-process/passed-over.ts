@@ -23,7 +23,7 @@ export interface Reserved {
   readonly repliedMs: number;
 }
 
-export interface Verdict {
+interface Verdict {
   /**
    * Pairs of a reserve and a job that was surely ready all the while: so many could have been
    * wrong.

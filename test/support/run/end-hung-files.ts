@@ -8,7 +8,7 @@ const LOOK_MS = 250;
 const GRACE_MS = 2000;
 const NS_PER_MS = 1e6;
 
-export interface HungFilesOptions {
+interface HungFilesOptions {
   /** Time limit of a file, ms. */
   readonly limitOf: (file: string) => Limit;
   readonly onHung: (file: string, afterMs: number) => void;
@@ -17,7 +17,7 @@ export interface HungFilesOptions {
   readonly tellMs: number;
 }
 
-export interface Limit {
+interface Limit {
   /** In wall-clock time. */
   readonly wallMs: number;
   /** In time that it computed or slept, without time that it waited for a core. */

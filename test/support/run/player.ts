@@ -16,7 +16,7 @@ export interface Piece {
   readonly isRoom: boolean;
 }
 
-export interface PlayerOptions {
+interface PlayerOptions {
   /** With a slash at its end. */
   readonly root: string;
   /** Time limit of each test, ms. */

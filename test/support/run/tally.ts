@@ -4,13 +4,13 @@ import { relative } from "node:path";
 import type { EventData } from "node:test";
 import { inspect, stripVTControlCharacters } from "node:util";
 
-export interface Skip {
+interface Skip {
   readonly name: string;
   readonly why: string;
 }
 
 /** Where files are, and what they start with. */
-export interface Place {
+interface Place {
   readonly root: string;
   readonly env: NodeJS.ProcessEnv;
 }

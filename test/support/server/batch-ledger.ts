@@ -6,7 +6,7 @@ import type { SeededRandom } from "../seeded-random.ts";
 import type { WireClient } from "./wire-client.ts";
 
 /** Tubes of members. With four shards, with seven and with three they are on more than one. */
-export type Tubes = readonly [string, ...string[]];
+type Tubes = readonly [string, ...string[]];
 /** Those of large batches: behind their members, those of small ones would wait for long. */
 export const LARGE_TUBES: Tubes = ["mails", "done", "c", "d"];
 export const SMALL_TUBES: Tubes = ["e", "f", "g", "h"];
@@ -42,7 +42,7 @@ interface LedgerBatch {
 }
 
 /** What has been done so far. */
-export interface BatchCounts {
+interface BatchCounts {
   members: number;
   batches: number;
   failedBatches: number;

@@ -12,7 +12,7 @@ const PUTS_MIN = 4;
 /** A busy machine takes its time. */
 const PUTS_MS_MAX = 60_000;
 
-export interface GroupLoad {
+interface GroupLoad {
   /** Resolves after so many milliseconds, and not before some more puts were acknowledged. */
   goOn(ms: number): Promise<void>;
   /** Resolves when all connections are closed and what they saw is in the ledger. */

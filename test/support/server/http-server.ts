@@ -14,7 +14,7 @@ export interface HttpAnswer {
   readonly json: any;
 }
 
-export interface HttpQuestion {
+interface HttpQuestion {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;

@@ -4,7 +4,7 @@
 import { SeededRandom } from "../seeded-random.ts";
 import type { Reply, WireClient } from "./wire-client.ts";
 
-export type Fate = "ready" | "delayed" | "buried";
+type Fate = "ready" | "delayed" | "buried";
 
 interface Entry {
   readonly tube: string;
@@ -26,7 +26,7 @@ interface Entry {
 }
 
 /** Changes answered after this moment may be lost; without it, none. */
-export interface Promised {
+interface Promised {
   readonly untilMs: number;
 }
 

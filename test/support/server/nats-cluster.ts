@@ -48,7 +48,7 @@ interface Ports {
 }
 
 /** Where a log server runs, if not beside the test. */
-export interface Machine {
+interface Machine {
   readonly host: string;
   readonly wrapper: readonly string[];
 }

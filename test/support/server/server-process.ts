@@ -36,7 +36,7 @@ export interface ServerOptions {
   readonly startMs?: number;
 }
 
-export interface Exit {
+interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }

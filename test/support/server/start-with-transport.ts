@@ -4,7 +4,7 @@ import type { TestContext } from "node:test";
 import { type ServerProcess, startServer } from "./server-process.ts";
 
 /** "io_uring, once" is io_uring as with kernels before Linux 6.17: a receive brings bytes once. */
-export type TestedTransport = "libuv" | "io_uring" | "io_uring, once";
+type TestedTransport = "libuv" | "io_uring" | "io_uring, once";
 
 /** The server stops when the test is over; undefined where the test is skipped. */
 export async function startWithTransport(

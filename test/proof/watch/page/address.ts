@@ -3,7 +3,7 @@
 import { FAULTS, type Fault } from "../../../simulation/faults.ts";
 import type { FaultAt } from "../control.ts";
 
-export interface Address {
+interface Address {
   readonly seed: number;
   readonly steps: number;
   readonly bug: string;

@@ -16,7 +16,7 @@ const WIDTHS_MAX = [210, 300, 240, 480, 180] as const;
 export const ROW_NAMES = ["clients", "acceptors", "shards", "log", "disk"] as const;
 export const HEIGHT = 516;
 
-export type Row = 0 | 1 | 2 | 3 | 4;
+type Row = 0 | 1 | 2 | 3 | 4;
 export const ROWS: readonly Row[] = [0, 1, 2, 3, 4];
 
 /** The box of element `index` of `count` in a row of a picture that is `width` wide. */

@@ -4,7 +4,7 @@ import type { Snapshot } from "../snapshot.ts";
 import type { Wire } from "./geometry.ts";
 import { clientWire, DISK_WIRE, recordWire, requestWire, responseWire, type Wires } from "./picture.ts";
 
-export interface Message {
+interface Message {
   readonly wire: Wire;
   readonly kind: "request" | "reply" | "record";
 }

@@ -21,7 +21,7 @@ export interface BatchNames {
 }
 
 /** What becomes of a put that names batches. */
-export type BatchVerdict =
+type BatchVerdict =
   | { readonly refusal: "BATCH_NOT_FOUND" | "BATCH_COMMITTED" | "BATCH_ORDER" }
   | { readonly refusal: undefined; readonly batch: number; readonly after: number; readonly lost: string };
 
