@@ -2,9 +2,9 @@
 // server, and docs/security.md has it as a table.
 
 /** What a token needs: one of these permissions. Null: everybody; "token": any valid token. */
-export type Need = readonly Permission[] | "token" | null;
+type Need = readonly Permission[] | "token" | null;
 
-export type Permission = "metrics" | "view" | "bodies" | "put" | "work" | "manage" | "admin";
+type Permission = "metrics" | "view" | "bodies" | "put" | "work" | "manage" | "admin";
 
 /** As docs/security.md describes the roles. */
 export const ROLES: Readonly<Record<string, readonly Permission[]>> = {
@@ -20,7 +20,7 @@ export const ROLES: Readonly<Record<string, readonly Permission[]>> = {
  * What a token with `tubes` may: everything, nothing, what names its tubes, or what is its own (a
  * lease, a job that its connection holds, a task on its tube).
  */
-export type Limited = "yes" | "no" | "its tubes" | "its own";
+type Limited = "yes" | "no" | "its tubes" | "its own";
 
 export interface Entry {
   readonly may: Need;
@@ -45,7 +45,7 @@ export interface Operation extends Entry {
   readonly audited?: { readonly what?: object; readonly affected?: number | null };
 }
 
-export interface Names {
+interface Names {
   readonly tube: string;
   readonly other: string;
   readonly lease: string;

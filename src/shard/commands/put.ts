@@ -30,13 +30,7 @@ const DUPLICATE_WORDS: Readonly<Record<number, Uint8Array>> = {
  * Takes a body in the arena that came with a set-schedule. The options are valid only during the
  * call.
  */
-type ScheduleBody = (
-  session: ShardSession,
-  job: NewJob,
-  body: number,
-  tube: string,
-  options: Span,
-) => void;
+type ScheduleBody = (session: ShardSession, job: NewJob, body: number, tube: string, options: Span) => void;
 /** Replies by outcome to a put that names a batch. */
 const BATCH_REPLIES: Readonly<Record<number, Uint8Array>> = {
   [Outcome.NoBatch]: Reply.batchNotFound,
