@@ -149,15 +149,18 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "dashboard-sizes",
     "dashboard-story",
   ],
-  "each takes more than 20 s for one kind of fault": [
+  "each takes long for one kind of fault": [
+    "fuzz/fuzz",
     "http/backup",
     "http/http-hostile",
+    "process/operator-files",
     "server/connection-end",
     "server/fairness",
     "server/migration",
     "server/pinned-memory",
     "server/tube-lists",
     "tools/cli-strangers",
+    "tools/terminal-text",
   ],
 };
 
