@@ -110,7 +110,7 @@ export class JobChanges extends JobCommands {
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
     assert(target !== tube.name, "a job is moved to another tube");
     this.leave(slot, nowMs);
-    const there = this.store.changeTube(slot, tube, target);
+    const there = this.store.changeTube(slot, tube, target, nowMs);
     const page = this.jobs.pageOf(slot);
     page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
     if (delayMs > 0) this.queues.becomeDelayed(slot, there, nowMs + delayMs);

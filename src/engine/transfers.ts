@@ -26,15 +26,12 @@ export class Transfers extends Duplicates {
     return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
   }
 
-  /**
-   * Makes a job depart, in any state but Moving, with this transfer. Only a held job needs the
-   * time.
-   */
-  depart(slot: number, transfer: number, nowMs: number = Number.NaN): void {
+  /** Makes a job depart, in any state but Moving, with this transfer. */
+  depart(slot: number, transfer: number, nowMs: number): void {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     assert(state !== JobState.Moving, "a job departs once");
-    assert(state !== JobState.Reserved || nowMs >= 0, "a held job departs at a time");
+    this.policies.keys.depart(slot, nowMs);
     this.leave(slot, nowMs);
     this.batches.travels(slot, 1);
     this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
@@ -82,6 +79,7 @@ export class Transfers extends Duplicates {
     tube.counts.movedOut++;
     this.batches.travels(slot, -1);
     if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
+    this.policies.keys.departed(slot, nowMs);
     this.store.end(slot, tube);
     this.serveIfLimited(tube, nowMs);
     this.dropIfUnused(tube);
@@ -110,6 +108,7 @@ export class Transfers extends Duplicates {
       this.records?.updated(slot);
       this.policies.deaths.leaveAfterAll(slot);
     } else this.queues.becomeReady(slot, tube, nowMs);
+    this.policies.keys.returned(slot);
     // The pass over a cancelled batch has left it alone, or will.
     if (this.batches.spare(slot)) this.records?.updated(slot);
     this.runDueAndServe(tube, nowMs);

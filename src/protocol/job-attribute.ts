@@ -24,6 +24,11 @@ export const Attribute = {
   Weight: 6,
   /** `<name>:<value>`, up to 200 bytes. A job may have several. */
   Meta: 7,
+  /**
+   * f64. For a unique key that stays in a tube which its job has left: the id of the job. The record
+   * has an id of its own.
+   */
+  KeyJob: 8,
   // Of a schedule (message/schedule-record.ts).
   /** 1 to 128 bytes. */
   ScheduleName: 13,

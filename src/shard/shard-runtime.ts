@@ -23,6 +23,7 @@ import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
 import { Lease } from "../ring/lease-word.ts";
+import { JobIds } from "../ring/job-ids.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import {
@@ -180,6 +181,7 @@ function createRecords(
   if (topology.binlog === undefined) return undefined;
   const counters = countersOf(topology, binlogRole(topology));
   const lent = new LentIds(control.words, ControlWord.IdsLent);
+  const ids = new JobIds(control.words, ControlWord.JobIds);
   return new RecordLog({
     binlog: topology.binlog,
     shard,
@@ -188,6 +190,7 @@ function createRecords(
     wallOffsetMs,
     waitForRoom: (records) => waitForRecordRoom(records, room),
     lent,
+    takeId: () => ids.take(),
     waitForLend: (records, id) => waitForLend(records, room, lent, id),
     currentFile: () => counters[Counter.BinlogCurrent]!,
   });

@@ -9,8 +9,6 @@ export const KeyAfter = {
   Kept: "kept",
   /** It is free, or remembered until `unique-for` is over. */
   Remembered: "remembered",
-  /** It is free at once. */
-  Free: "free",
 } as const;
 export type KeyAfter = (typeof KeyAfter)[keyof typeof KeyAfter];
 
@@ -30,7 +28,7 @@ export interface End {
   readonly member: MemberAfter;
 }
 
-const { Kept, Remembered, Free } = KeyAfter;
+const { Kept, Remembered } = KeyAfter;
 const { Open, Done, Failed } = MemberAfter;
 
 function end<Cause extends FailureCause | undefined>(
@@ -69,5 +67,5 @@ export const ENDS = {
   Cleared: end("`clear-tube`", true, false, undefined, Remembered, Failed),
   Cancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
   Expired: end("its ttl is over", true, false, FailureCause.Expired, Remembered, Failed),
-  Died: end("it has used up its attempts", true, false, undefined, Free, Failed),
+  Died: end("it has used up its attempts", true, false, undefined, Remembered, Failed),
 } as const satisfies Readonly<Record<string, End>>;

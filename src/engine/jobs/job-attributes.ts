@@ -32,6 +32,8 @@ export class JobAttributes {
   untilReserve = false;
   /** When the key may be put again, even if the job is gone. */
   uniqueUntilMs = 0;
+  /** For a key that stays in the tube which its job has left: the id of the job; else 0. */
+  keyJob = 0;
   expiresAtMs = 0;
   attemptsBase = 0;
   /** The tube in which the job died, or empty. */
@@ -84,6 +86,7 @@ export class JobAttributes {
     this.keyStart = this.keyEnd = 0;
     this.untilReserve = false;
     this.uniqueUntilMs = 0;
+    this.keyJob = 0;
     this.expiresAtMs = 0;
     this.attemptsBase = 0;
     this.origin = NO_BYTES;
@@ -152,6 +155,9 @@ export class JobAttributes {
         break;
       case Attribute.UniqueUntil:
         this.uniqueUntilMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);
+        break;
+      case Attribute.KeyJob:
+        this.keyJob = view.getFloat64(valueAt, true);
         break;
       case Attribute.ExpiresAt:
         this.expiresAtMs = sinceStart(view.getFloat64(valueAt, true), wallOffsetMs);

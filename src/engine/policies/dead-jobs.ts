@@ -36,12 +36,12 @@ export class DeadJobs {
     return extras?.isDead(rowOf(slot)) === true;
   }
 
-  /** Marks a job as dead: it loses its TTL and its key, and remembers where it died. */
-  mark(slot: number, tube: Tube, reason: DeathReason): void {
+  /** Marks a job as dead: it loses its TTL and lets go of its key, and remembers where it died. */
+  mark(slot: number, tube: Tube, reason: DeathReason, nowMs: number): void {
     assert(reason !== DeathReason.None, "a death has a reason");
     const extras = this.#shard.jobs.pageOf(slot).makeExtras();
     const row = rowOf(slot);
-    this.#keys.drop(slot);
+    this.#keys.letGo(slot, nowMs);
     assert(extras.expiryPosition[row] === -1, "a job that dies is in no queue");
     extras.expiresAtMs[row] = 0;
     extras.flags[row] = (extras.flags[row]! & ~ExtraFlag.Reason) | reason;

@@ -112,13 +112,18 @@ export class JobStore {
     this.#shard.batches.enter(slot, arrived);
   }
 
-  /** Moves a job to another tube. Its key moves along if it is free there. */
-  changeTube(slot: number, tube: Tube, name: string): Tube {
+  /**
+   * Moves a job to another tube. Its key stays behind until its time is over; the job also gets it in
+   * the other tube, if it is free there.
+   */
+  changeTube(slot: number, tube: Tube, name: string, nowMs: number): Tube {
     const { jobs, queues, tubes } = this.#shard;
     const page = jobs.pageOf(slot);
     const row = rowOf(slot);
     const target = tubes.open(name);
     assert(page.tube[row] === tube.index, "a job leaves the tube that it is in");
+    // A tube may be its own dead-letter tube.
+    if (target !== tube) this.#keys.leave(slot, nowMs);
     queues.becomeFree(slot, tube);
     const extras = page.makeExtras();
     const groupBefore = extras.groupRow[row]!;
@@ -129,10 +134,9 @@ export class JobStore {
     assert(tube.bytes >= 0, "the bytes of a tube's bodies are counted");
     target.bytes += page.bodyBytes[row]!;
     extras.flags[row]! |= ExtraFlag.Moved;
-    this.#keys.drop(slot);
     if ((extras.flags[row]! & ExtraFlag.Reason) === DeathReason.None) this.#keys.take(slot, target);
     this.#groups.join(slot, target);
-    // A tube may be its own dead-letter tube; its group must not lose its weight in between.
+    // If the tubes are the same, its group must not lose its weight in between.
     if (groupBefore !== NO_GROUP) tube.groups!.leave(groupBefore);
     tube.counts.movedOut++;
     target.counts.movedIn++;

@@ -47,6 +47,8 @@ class KeyPage {
   readonly slot: Int32Array;
   /** Position among the keys without holder, ordered by `untilMs`; or -1. */
   readonly heapPosition: Int32Array;
+  /** The id of the key's record in the log, if that is not its job's id; else 0. */
+  record: Float64Array | undefined;
 
   constructor() {
     const buffer = new ArrayBuffer(PAGE_ROWS * 32);
@@ -177,6 +179,25 @@ export class KeyTable {
   untilOf(row: number): number {
     if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a time has a row");
     return this.#pages[row >>> PAGE_BITS]!.untilMs[row & PAGE_MASK]!;
+  }
+
+  /** Returns the id of the record that the key has in the log apart from its job, or 0. */
+  recordOf(row: number): number {
+    if (CHECKED) assert(row >= 0 && row < this.#rows, "a key with a record has a row");
+    return this.#pages[row >>> PAGE_BITS]!.record?.[row & PAGE_MASK] ?? 0;
+  }
+
+  /** Makes room for the record of a key. Throws RangeError when memory is exhausted. */
+  makeRecord(row: number): void {
+    this.#pages[row >>> PAGE_BITS]!.record ??= new Float64Array(PAGE_ROWS);
+  }
+
+  /** Sets the record of a key after `makeRecord`, or 0 for none. */
+  setRecord(row: number, record: number): void {
+    assert(record >= 0, "a record of a key has an id");
+    const records = this.#pages[row >>> PAGE_BITS]!.record;
+    assert(records !== undefined || record === 0, "there is room for the record of a key");
+    if (records !== undefined) records[row & PAGE_MASK] = record;
   }
 
   /** Returns the row of a key, or NO_ROW. */
@@ -348,6 +369,7 @@ export class KeyTable {
     this.#arena.free(page.cell[at]!);
     this.#takeOut(hash, this.#entryOf(row, hash));
     page.slot[at] = this.#freeRow;
+    if (page.record !== undefined) page.record[at] = 0;
     this.#freeRow = row;
     this.#counts[hash >>> 24]!--;
     this.size--;
@@ -368,7 +390,11 @@ export class KeyTable {
     this.#freeRow = NO_ROW;
     this.#rows = 0;
     if (this.#pages.length === 1) return;
-    while (this.#pages.length > 1) (this.#pages.pop()!.id.buffer as ArrayBuffer).transfer(0);
+    while (this.#pages.length > 1) {
+      const { id, record } = this.#pages.pop()!;
+      (id.buffer as ArrayBuffer).transfer(0);
+      (record?.buffer as ArrayBuffer | undefined)?.transfer(0);
+    }
     for (const part of this.#parts) (part?.buffer as ArrayBuffer | undefined)?.transfer(0);
     this.#parts.length = 0;
     this.#rowBits = ENTRY_ROW_BITS;

@@ -121,7 +121,7 @@ export class Policies {
     assert(tube.policy !== undefined, "a job dies by the settings of its tube");
     const { deadLetter } = tube.policy;
     const hadOrigin = jobs.pageOf(slot).makeExtras().origin[rowOf(slot)] !== EMPTY_BODY;
-    this.deaths.mark(slot, tube, DeathReason.Attempts);
+    this.deaths.mark(slot, tube, DeathReason.Attempts, nowMs);
     if (deadLetter !== "" && !hadOrigin) {
       if (ownsTube(deadLetter)) return this.#enterDeadLetter(slot, tube, deadLetter, nowMs);
       this.deaths.markLeaving(slot);
@@ -133,7 +133,7 @@ export class Policies {
 
   #enterDeadLetter(slot: number, tube: Tube, target: string, nowMs: number): Tube {
     if (CHECKED) assert(this.#shard.ownsTube(target), "a job dies into a tube of its shard");
-    const there = this.store.changeTube(slot, tube, target);
+    const there = this.store.changeTube(slot, tube, target, nowMs);
     this.#shard.queues.becomeReady(slot, there, nowMs);
     this.#shard.records?.updated(slot);
     return there;
@@ -205,7 +205,7 @@ export class Policies {
     const deadlineAtMs = page.deadlineAtMs[row]!;
     const wasDead = this.deaths.isDead(slot);
     if (wasDead) this.deaths.forgetDeath(slot);
-    const there = this.store.changeTube(slot, tube, target);
+    const there = this.store.changeTube(slot, tube, target, nowMs);
     const isReady = wasDead || asReady || state === JobState.Ready;
     if (isReady && !this.#shard.batches.waits(slot)) queues.becomeReady(slot, there, nowMs);
     else if (state === JobState.Delayed) queues.becomeDelayed(slot, there, deadlineAtMs);
@@ -254,7 +254,7 @@ export class Policies {
       );
     if (tube.policy?.expireBuries === true) {
       this.failures.add(slot, ENDS.Expired.failure, NOBODY, nowMs);
-      this.deaths.mark(slot, tube, DeathReason.Expired);
+      this.deaths.mark(slot, tube, DeathReason.Expired, nowMs);
       queues.becomeBuried(slot, tube, nowMs);
       records?.updated(slot);
       return;

@@ -1,6 +1,9 @@
 // Unique keys of a shard's jobs: which job holds a key, which key outlives its job, and what the
 // log states about both.
 //
+// A key belongs to the tube of its job's put. If the job leaves the tube before the time of the key
+// is over, the key stays behind, with a record of its own: the job's record goes along.
+//
 // Each record of a job that was put with a key contains the state of the key (`KeyState`), so a
 // restart restores the exact holders. Older servers didn't log the state. Their records are read by
 // the rule of those servers: a living job holds its key, unless a reservation has ended the key.
@@ -19,6 +22,8 @@ import { KEYS_MAX, KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "./key-table
 /** A job's claim to its key, according to the log. */
 interface Claim {
   readonly id: number;
+  /** The id of the key's own record, or 0. */
+  readonly record: number;
   readonly holds: boolean;
   readonly untilMs: number;
   /** Whether the claim is inferred, because an older server wrote the record. */
@@ -29,8 +34,8 @@ export class UniqueKeys {
   readonly table: KeyTable;
   readonly #shard: ShardState;
   /**
-   * Remembered keys of the log that lost to another claim; their records are deleted once the log
-   * accepts records.
+   * Records of keys that a job holds again, or that lost to another claim. They are deleted once the
+   * log accepts records, and has that of the job.
    */
   readonly #orphans: number[] = [];
   /** Rows whose claim is inferred; used while the log is read. */
@@ -78,14 +83,11 @@ export class UniqueKeys {
    */
   end(slot: number, nowMs: number): boolean {
     const { extras } = this.#shard.jobs.pageOf(slot);
+    this.letGo(slot, nowMs);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return false;
-    if (this.table.untilOf(keyRow) <= nowMs) {
-      this.drop(slot);
-      return false;
-    }
+    assert(this.table.recordOf(keyRow) === 0, "a job that ends is in the tube of its key");
     this.#shard.records?.remembered(slot);
-    if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
     if (CHECKED)
       assert(
         this.table.idOf(keyRow) === this.#shard.jobs.pageOf(slot).id[rowOf(slot)],
@@ -93,6 +95,67 @@ export class UniqueKeys {
       );
     extras!.keyRow[rowOf(slot)] = NO_ROW;
     return true;
+  }
+
+  /** Ends the hold of a job that dies or ends: its key is remembered, or free if its time is over. */
+  letGo(slot: number, nowMs: number): void {
+    const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return;
+    if (this.table.untilOf(keyRow) <= nowMs) this.drop(slot);
+    else if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
+  }
+
+  // --- jobs that leave their tube -------------------------------------------------------------
+
+  /** Leaves the key of a job, which is still in its tube, behind there. */
+  leave(slot: number, nowMs: number): void {
+    this.depart(slot, nowMs);
+    this.departed(slot, nowMs);
+  }
+
+  /**
+   * Logs the key that a job will leave behind in its tube, before any record of the job's arrival.
+   * The job keeps the key until then. If the log is full or memory is exhausted, it leaves none.
+   */
+  depart(slot: number, nowMs: number): void {
+    const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    const { records } = this.#shard;
+    if (keyRow === NO_ROW || this.table.untilOf(keyRow) <= nowMs || records === undefined) return;
+    assert(this.table.recordOf(keyRow) === 0, "a key is logged once while its job leaves");
+    try {
+      this.table.makeRecord(keyRow);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return;
+    }
+    this.table.setRecord(keyRow, records.left(slot));
+  }
+
+  /** Separates the key from a job that has departed. */
+  departed(slot: number, nowMs: number): void {
+    const { extras } = this.#shard.jobs.pageOf(slot);
+    const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow === NO_ROW) return;
+    const isLogged = this.#shard.records === undefined || this.table.recordOf(keyRow) > 0;
+    if (!isLogged || this.table.untilOf(keyRow) <= nowMs) {
+      this.drop(slot);
+      return;
+    }
+    if (this.table.slotOf(keyRow) !== NO_HOLDER) this.table.letGo(keyRow);
+    extras!.keyRow[rowOf(slot)] = NO_ROW;
+  }
+
+  /** Notes that a job which departed is back in its tube: its own record has the key again. */
+  returned(slot: number): void {
+    const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
+    if (keyRow !== NO_ROW) this.#dropRecord(keyRow);
+  }
+
+  #dropRecord(keyRow: number): void {
+    const record = this.table.recordOf(keyRow);
+    if (record === 0) return;
+    this.table.setRecord(keyRow, 0);
+    this.#disown(record);
   }
 
   /** Sets the time until which the key of a job is remembered. */
@@ -112,6 +175,8 @@ export class UniqueKeys {
         this.table.idOf(keyRow) === this.#shard.jobs.pageOf(slot).id[rowOf(slot)],
         "a job drops its own key",
       );
+    const record = this.table.recordOf(keyRow);
+    if (record > 0) this.#shard.records?.deleted(record);
     this.table.remove(keyRow);
     extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
@@ -133,16 +198,26 @@ export class UniqueKeys {
     this.#shard.records?.updated(slot);
   }
 
-  /** Gives a job the key that it was put with, if that is free. */
+  /**
+   * Gives a job the key that it was put with, if that is free, or remembered after this very job.
+   */
   take(slot: number, tube: Tube): void {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { extras } = page;
     assert(extras !== undefined, "a job that was put with a key has extras");
-    if (extras.keyRow[row] !== NO_ROW || (extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
+    if ((extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
     if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
     const key = this.#ownKey(extras, row, tube);
-    if (this.table.isFull || this.table.find(key) !== NO_ROW) return;
+    const known = this.table.find(key);
+    if (known !== NO_ROW) {
+      if (this.table.slotOf(known) !== NO_HOLDER || this.table.idOf(known) !== page.id[row]) return;
+      this.table.hold(known, slot, page.id[row]!);
+      extras.keyRow[row] = known;
+      this.#dropRecord(known);
+      return;
+    }
+    if (this.table.isFull) return;
     try {
       extras.keyRow[row] = this.table.add(key, slot, page.id[row]!, 0);
     } catch (error) {
@@ -179,13 +254,16 @@ export class UniqueKeys {
     const row = this.table.next;
     assert(row !== NO_ROW, "a due time has a key");
     const id = this.table.idOf(row);
+    const record = this.table.recordOf(row);
     this.table.remove(row);
     const slot = this.#shard.find(id);
-    if (slot === NO_SLOT) records?.deleted(id);
-    else {
-      const { extras } = jobs.pageOf(slot);
-      assert(extras?.keyRow[rowOf(slot)] === row, "a forgotten key belongs to its job");
-      extras.keyRow[rowOf(slot)] = NO_ROW;
+    const extras = slot === NO_SLOT ? undefined : jobs.pageOf(slot).extras;
+    const isJobs = extras?.keyRow[rowOf(slot)] === row;
+    if (isJobs) extras.keyRow[rowOf(slot)] = NO_ROW;
+    if (record > 0) records?.deleted(record);
+    else if (!isJobs) {
+      assert(slot === NO_SLOT || records === undefined, "a forgotten key belongs to its job");
+      records?.deleted(id);
     }
     return true;
   }
@@ -225,9 +303,11 @@ export class UniqueKeys {
     if (keyRow !== NO_ROW) page.extras!.keyRow[row] = keyRow;
   }
 
-  /** Restores a key from the log whose job is gone. */
+  /** Restores a key from the log whose job is gone, or has left the tube. */
   restoreRemembered(tube: Uint8Array, id: number, attributes: JobAttributes): void {
-    const claim = { id, holds: false, untilMs: attributes.uniqueUntilMs, isGuess: false };
+    const { keyJob, uniqueUntilMs: untilMs } = attributes;
+    const names = keyJob === 0 ? { id, record: 0 } : { id: keyJob, record: id };
+    const claim = { ...names, holds: false, untilMs, isGuess: false };
     const key = this.#keyOf(tube, attributes);
     if (!attributes.hasKey || this.#settle(key, claim, NO_HOLDER) === NO_ROW) this.#disown(id);
   }
@@ -245,6 +325,10 @@ export class UniqueKeys {
       this.#lose(known);
     }
     const row = this.table.add(key, claim.holds ? slot : NO_HOLDER, claim.id, claim.untilMs);
+    if (claim.record > 0) {
+      this.table.makeRecord(row);
+      this.table.setRecord(row, claim.record);
+    }
     if (claim.isGuess) this.#guessed.add(row);
     return row;
   }
@@ -253,6 +337,7 @@ export class UniqueKeys {
     const { table } = this;
     return {
       id: table.idOf(row),
+      record: table.recordOf(row),
       holds: table.slotOf(row) !== NO_HOLDER,
       untilMs: table.untilOf(row),
       isGuess: this.#guessed.has(row),
@@ -262,10 +347,12 @@ export class UniqueKeys {
   /** Takes the key of this row from its job, because another job gets it. */
   #lose(row: number): void {
     const id = this.table.idOf(row);
+    const record = this.table.recordOf(row);
     const slot = this.#shard.find(id);
     this.table.remove(row);
     this.#guessed.delete(row);
-    if (slot === NO_SLOT) this.#disown(id);
+    if (record > 0) this.#disown(record);
+    else if (slot === NO_SLOT) this.#disown(id);
     else this.#shard.jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
 
@@ -282,7 +369,7 @@ function claimOf(attributes: JobAttributes, id: number, reserves: number): Claim
   if (keyState === undefined) return guessOf(attributes, id, reserves);
   const holds = keyState === KeyState.Held || keyState === KeyState.HeldFor;
   const untilMs = keyState === KeyState.HeldFor || keyState === KeyState.Remembered ? uniqueUntilMs : 0;
-  return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: false } : undefined;
+  return holds || untilMs > 0 ? { id, record: 0, holds, untilMs, isGuess: false } : undefined;
 }
 
 /** Does the same for a record of an older server. */
@@ -291,17 +378,18 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
   if (reason !== DeathReason.None) return undefined;
   const holds = !(untilReserve && reserves > 0);
   const untilMs = moved ? 0 : uniqueUntilMs;
-  return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: true } : undefined;
+  return holds || untilMs > 0 ? { id, record: 0, holds, untilMs, isGuess: true } : undefined;
 }
 
 /**
  * Returns whether one claim to a key beats another. In logs of this version, two claims occur only
- * after a salvage. A logged claim beats an inferred one, a holder beats a remembered key, and a
- * later time beats an earlier one; among holders the smaller id wins.
+ * after a salvage, or if the server ended while the job with the key left its tube or returned: the
+ * job's own record then counts. A logged claim beats an inferred one, a holder beats a remembered
+ * key, and a later time beats an earlier one; among holders the smaller id wins.
  */
 function isStronger(claim: Claim, known: Claim): boolean {
   if (claim.isGuess !== known.isGuess) return known.isGuess;
   if (claim.holds !== known.holds) return claim.holds;
   if (!claim.holds && claim.untilMs !== known.untilMs) return claim.untilMs > known.untilMs;
-  return claim.id < known.id;
+  return claim.id === known.id ? claim.record < known.record : claim.id < known.id;
 }

@@ -53,6 +53,11 @@ export interface RecordSink {
    * for some time.
    */
   remembered(slot: number): void;
+  /**
+   * Called for a job that is about to leave its tube, where its unique key remains for some time.
+   * Returns the id of the record, which no job has; 0 if the log is full, and the key is not kept.
+   */
+  left(slot: number): number;
 }
 
 /** Receives times and sizes for monitoring. */

@@ -29,7 +29,7 @@ export interface FarMoves {
   readonly moved: number;
   /** Whether a target was full or out of memory; nothing more is moved then. */
   readonly refused: boolean;
-  send(slot: number, target: string, asReady: boolean): void;
+  send(slot: number, target: string, asReady: boolean, nowMs: number): void;
 }
 
 export const MoveOutcome = { Moved: 0, Stays: 1, Full: 2, Elsewhere: 3 } as const;
@@ -117,7 +117,7 @@ export class TubeMoving {
     const outcome = this.#engine.move(slot, target, this.#asReady, nowMs);
     assert(outcome !== MoveOutcome.Elsewhere || !this.#far.isFull, "a job leaves while the round has room");
     if (outcome === MoveOutcome.Full) this.#full = true;
-    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, target, this.#asReady);
+    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, target, this.#asReady, nowMs);
     else if (outcome !== MoveOutcome.Moved) return;
     else this.#movedHere++;
     this.#jobsLeft--;

@@ -125,7 +125,7 @@ export class BulkWork implements ControlWork {
     assert(to !== "", "a job moves to a tube");
     const { engine, nowMs } = this.#shard;
     const outcome = engine.move(slot, to, asReady, nowMs);
-    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, asReady);
+    if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, asReady, nowMs);
     if (outcome === MoveOutcome.Full) this.#isFull = true;
     return outcome === MoveOutcome.Moved;
   }

@@ -34,7 +34,7 @@ import {
 } from "../../message/record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
-import { ALL_ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
+import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { FileTable } from "../../ring/file-table.ts";
 import { isLent, type LentIds } from "../../ring/lent-ids.ts";
@@ -58,6 +58,8 @@ interface RecordLogOptions {
   waitForRoom: (records: RecordLog) => void;
   /** The highest id that the log has lent. */
   lent: LentIds;
+  /** Takes an id that no job has. */
+  takeId: () => number;
   /** Called while the log has not lent the id of a put. It returns when it may have. */
   waitForLend: (records: RecordLog, id: number) => void;
   /** Returns the file that new records go to, for stats-job. */
@@ -263,11 +265,26 @@ export class RecordLog implements RecordSink {
   }
 
   remembered(slot: number): void {
+    const page = this.#engine().jobs.pageOf(slot);
+    this.#remember(slot, page.id[rowOf(slot)]!, 0);
+  }
+
+  /** Takes an id that need not be lent, because no client sees it. */
+  left(slot: number): number {
+    if (!this.roomForPut()) return 0;
+    const id = this.#options.takeId();
+    const page = this.#engine().jobs.pageOf(slot);
+    this.#remember(slot, id, page.id[rowOf(slot)]!);
+    return id;
+  }
+
+  #remember(slot: number, id: number, keyJob: number): void {
     const tube = this.#tubeName(slot);
-    const attributes = this.#attributes(slot, true, false);
+    const attributes = this.#attributes(slot, true, false, keyJob);
     assert(attributes.length > 0, "a remembered key is among the attributes");
     const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
     const fields = this.#fill(slot);
+    fields.id = id;
     fields.state = RecordState.remembered;
     encodePutHead(this.#memory, at, fields, tube, 0, attributes);
   }
@@ -280,11 +297,12 @@ export class RecordLog implements RecordSink {
   }
 
   /** Returns the attributes of a job, padded. They are valid until the next call. */
-  #attributes(slot: number, fixed: boolean, mutable: boolean): Uint8Array {
+  #attributes(slot: number, fixed: boolean, mutable: boolean, keyJob = 0): Uint8Array {
     const writer = this.#attributeWriter;
     const wallOffsetMs = this.#offsetMs();
     writer.clear();
     if (fixed) this.#engine().policies.attributes.writeFixed(slot, writer, wallOffsetMs);
+    if (keyJob > 0) writer.float64(Attribute.KeyJob, keyJob);
     if (mutable) this.#engine().policies.attributes.writeMutable(slot, writer, wallOffsetMs);
     return writer.bytes.subarray(0, writer.pad());
   }

@@ -52,6 +52,6 @@ export class DeadLetters {
     if (target === "") return;
     const slot = this.#engine.find(id);
     assert(slot !== NO_SLOT, "a dead job that leaves is still here");
-    this.#round.send(slot, target, true);
+    this.#round.send(slot, target, true, nowMs);
   }
 }

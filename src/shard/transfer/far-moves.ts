@@ -42,7 +42,7 @@ export class FarMove implements FarMoves, Sender {
   /** Whether the round is complete. */
   #isSent = false;
 
-  send(slot: number, target: string, asReady: boolean): void {
+  send(slot: number, target: string, asReady: boolean, nowMs: number): void {
     assert(slot >= 0, "a job that is sent is on this shard");
     assert(!this.#isSent, "a round in progress takes no more jobs");
     const open = this.#open.get(target);
@@ -54,7 +54,7 @@ export class FarMove implements FarMoves, Sender {
       this.#open.set(target, transfer);
     }
     const before = transfer.bytes;
-    this.#transferSender.add(transfer, slot);
+    this.#transferSender.add(transfer, slot, nowMs);
     assert(transfer.bytes > before, "a job adds to its transfer");
     this.#bytes += transfer.bytes - before;
     this.underWay++;

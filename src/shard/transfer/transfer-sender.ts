@@ -128,8 +128,8 @@ export class TransferSender {
     );
   }
 
-  /** Adds a job, which is in transfer from here on. Only a held job needs the time. */
-  add(transfer: Transfer, slot: number, nowMs?: number): void {
+  /** Adds a job, which is in transfer from here on. */
+  add(transfer: Transfer, slot: number, nowMs: number): void {
     const { engine } = this.#options;
     transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
     transfer.bytes += this.#bytesOf(slot);

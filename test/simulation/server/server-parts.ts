@@ -201,6 +201,7 @@ export class ServerParts {
     const control = new ControlWords(this.topology.control);
     const counters = countersOf(this.topology, binlogRole(this.topology));
     const lent = new LentIds(control.words, ControlWord.IdsLent);
+    const ids = new JobIds(control.words, ControlWord.JobIds);
     return Array.from({ length: this.topology.shards }, (_, shard) => {
       const room = this.#recordRoom(shard);
       return new RecordLog({
@@ -211,6 +212,7 @@ export class ServerParts {
         wallOffsetMs: () => log.wallOffsetMs,
         waitForRoom: (records) => waitForRecordRoom(records, room),
         lent,
+        takeId: () => ids.take(),
         waitForLend: (records, id) => waitForLend(records, room, lent, id),
         currentFile: () => counters[Counter.BinlogCurrent]!,
       });

@@ -28,6 +28,7 @@ export function unheardRecords(heard: Partial<RecordSink>): RecordSink {
     deleted() {},
     ended() {},
     remembered() {},
+    left: () => 0,
     ...heard,
   };
 }

@@ -90,10 +90,7 @@ export class PoliciesActs {
     job.state = "reserved";
     job.reserves++;
     job.dueAtMs = this.#run.nowMs + 2000;
-    if (!job.untilReserve || !job.hasKey) return;
-    if (job.uniqueUntilMs > this.#run.nowMs)
-      this.#run.windows.push({ tube: job.tube, key: job.key, id: job.id, untilMs: job.uniqueUntilMs });
-    job.hasKey = false;
+    if (job.untilReserve) this.#run.giveUpKey(job);
   }
 
   #anyIn(...states: ModelJob["state"][]): ModelJob | undefined {
@@ -146,9 +143,11 @@ export class PoliciesActs {
 
   #takeKey(job: ModelJob): void {
     if (job.key === "" || job.hasKey || (job.untilReserve && job.reserves > 0)) return;
-    if (this.#run.windows.some(({ id }) => id === job.id) || this.#run.isTaken(job.tube, job.key)) return;
+    const own = this.#run.windows.find(({ id, tube }) => id === job.id && tube === job.tube);
+    this.#run.windows = this.#run.windows.filter((each) => each !== own);
+    if (this.#run.isTaken(job.tube, job.key)) return;
     job.hasKey = true;
-    job.uniqueUntilMs = 0;
+    job.uniqueUntilMs = own?.untilMs ?? 0;
   }
 
   /** A job goes to another tube, or a dead one to where it died. */

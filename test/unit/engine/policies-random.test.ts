@@ -97,14 +97,23 @@ const PLANTED: Readonly<Record<string, Plant>> = {
   "a moved job does not say where it is": ({ policies }) => {
     policies.attributes.isMoved = () => false;
   },
-  "a job that moves keeps the key of its old tube": ({ policies, store }) => {
-    const changeTube = store.changeTube.bind(store);
-    store.changeTube = (slot, tube, name) => {
-      const dropKey = policies.keys.drop;
-      policies.keys.drop = () => {};
-      const there = changeTube(slot, tube, name);
-      policies.keys.drop = dropKey;
-      return there;
+  "a job that moves keeps the key of its old tube": ({ policies }) => {
+    policies.keys.leave = () => {};
+  },
+  "a job that moves frees its key": ({ policies }) => {
+    policies.keys.leave = policies.keys.drop;
+  },
+  "a job that dies frees its key": ({ policies }) => {
+    policies.keys.letGo = policies.keys.drop;
+  },
+  "a key that a job has left behind is not logged": ({ policies }) => {
+    policies.keys.depart = () => {};
+  },
+  "a job that is back in its tube does not get its key": ({ policies }) => {
+    const take = policies.keys.take.bind(policies.keys);
+    policies.keys.take = (slot, tube) => {
+      const before = policies.keys.table.windows;
+      if (before === 0) take(slot, tube);
     };
   },
   "the log does not say who has a key": ({ policies }) => {

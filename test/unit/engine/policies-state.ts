@@ -7,7 +7,7 @@ import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
 import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
-import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -34,7 +34,7 @@ export interface ModelJob {
   moved: boolean;
 }
 
-/** A key without a job: remembered for a while. */
+/** A key that no job holds: remembered for a while. */
 interface ModelWindow {
   tube: string;
   key: string;
@@ -49,6 +49,9 @@ export interface LoggedJob {
   tube: string;
   reserves: number;
 }
+
+/** The last id of a key that a job has left behind: no job has one like that. */
+let leftIds = 1_000_000;
 
 export class NotedLog implements RecordSink {
   readonly jobs = new Map<number, LoggedJob>();
@@ -105,6 +108,16 @@ export class NotedLog implements RecordSink {
 
   deleted(id: number): void {
     assert.ok(this.jobs.delete(id) || this.keys.delete(id), `DELETE of job ${id}, which the log knows`);
+  }
+
+  left(slot: number): number {
+    const fixed = this.#written(slot, "writeFixed");
+    this.#writer.clear();
+    this.#writer.float64(Attribute.KeyJob, this.#id(slot));
+    const keyJob = this.#writer.bytes.subarray(0, this.#writer.length);
+    const tube = this.engine.tubeOf(slot).name;
+    this.keys.set(++leftIds, { fixed: Buffer.concat([fixed, keyJob]), tube });
+    return leftIds;
   }
 
   remembered(slot: number): void {
@@ -188,9 +201,7 @@ export class PoliciesState {
 
   forget(job: ModelJob): void {
     this.jobs = this.jobs.filter((one) => one !== job);
-    const lasts = job.uniqueUntilMs > this.nowMs;
-    if (job.hasKey && lasts)
-      this.windows.push({ tube: job.tube, key: job.key, id: job.id, untilMs: job.uniqueUntilMs });
+    this.giveUpKey(job);
   }
 
   #markDead(job: ModelJob, reason: number): void {
@@ -201,9 +212,11 @@ export class PoliciesState {
     job.state = "buried";
   }
 
+  /** Its key stays in its tube until its time is over. */
   giveUpKey(job: ModelJob): void {
+    if (job.hasKey && job.uniqueUntilMs > this.nowMs)
+      this.windows.push({ tube: job.tube, key: job.key, id: job.id, untilMs: job.uniqueUntilMs });
     job.hasKey = false;
-    this.windows = this.windows.filter(({ id }) => id !== job.id);
   }
 
   /** A reservation ended. */

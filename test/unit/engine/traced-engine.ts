@@ -27,6 +27,9 @@ export const figures = (all: Readonly<Record<string, number>>): string =>
     .map(([name, figure]) => ` ${name} ${figure}`)
     .join("");
 
+/** The key that a job leaves behind has a record with the id of the job and this. */
+const LEFT_IDS = 1000;
+
 export class TracedEngine {
   readonly engine: Engine;
   nowMs = 0;
@@ -77,6 +80,11 @@ export class TracedEngine {
       ended: (id, batch, done, failed) =>
         void this.#say(`ended ${id} of batch ${batch}, ${done} done, ${failed} failed`),
       remembered: (slot) => void this.#say(`remembered ${this.#id(slot)}`),
+      left: (slot) => {
+        const id = this.log.begins ? this.#id(slot) + LEFT_IDS : 0;
+        this.#say(`left ${this.#id(slot)} as ${id}`);
+        return id;
+      },
     };
   }
 

@@ -132,7 +132,7 @@ describe("a job that waits for a batch", () => {
     // The first are in the slots whose numbers are those of states.
     const ids = [1, 2, 3, 4, 5, 6];
     for (const id of ids) bench.put(id, {}, { afterName: "b100" });
-    for (const id of ids) bench.engine.depart(bench.engine.find(id), id);
+    for (const id of ids) bench.engine.depart(bench.engine.find(id), id, 0);
     for (const id of ids) bench.does((engine) => engine.stay(id, id, 0));
     for (const id of ids) assert.match(bench.job(id), /^t delayed/);
     bench.complete(100, Success);
@@ -216,9 +216,9 @@ const MEMBER_ENDS: readonly (readonly [name: string, end: (bench: BatchBench) =>
   ["dead", (bench) => { bench.set("t", { maxAttempts: 1 }); bench.hold(1); return bench.does((engine) => engine.release(engine.session(0), 1, 0, 0, 0)); }, "done: held 0, updated 1 | dead 1 | 0 0 1 0 0; failed 1"],
   ["dead and deleted", (bench) => { bench.set("t", { maxAttempts: 1 }); bench.hold(1); bench.does((engine) => engine.release(engine.session(0), 1, 0, 0, 0)); return bench.does((engine) => engine.delete(engine.session(0), 1, 0)); }, "done: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
   ["expired", (bench) => { bench.engine.update(bench.session(0), 1, { pri: undefined, ttrSeconds: undefined, delayMs: undefined, ttlMs: 5 }, 0); return bench.wait(5); }, "updated 1, ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
-  ["on its way", (bench) => bench.does((engine) => engine.depart(engine.find(1), 7)), "undefined | open 1 moving 1 | 0 0 1 0 0; openMembers 1"],
-  ["gone elsewhere", (bench) => { bench.engine.depart(bench.engine.find(1), 7); return bench.does((engine) => engine.departed(1, 7, 0)); }, "undefined |  | 0 0 1 0 0;"],
-  ["back after all", (bench) => { bench.engine.depart(bench.engine.find(1), 7); return bench.does((engine) => engine.stay(1, 7, 0)); }, "undefined | open 1 | 0 0 1 0 0; openMembers 1"],
+  ["on its way", (bench) => bench.does((engine) => engine.depart(engine.find(1), 7, 0)), "undefined | open 1 moving 1 | 0 0 1 0 0; openMembers 1"],
+  ["gone elsewhere", (bench) => { bench.engine.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.departed(1, 7, 0)); }, "undefined |  | 0 0 1 0 0;"],
+  ["back after all", (bench) => { bench.engine.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.stay(1, 7, 0)); }, "undefined | open 1 | 0 0 1 0 0; openMembers 1"],
 ];
 
 describe("a member of a batch that is", () => {
@@ -246,8 +246,8 @@ it("the home of a batch hears when its last member has ended, and none is on its
     bench.assume(100, BatchState.Committed);
     bench.engine.batches.hasNews = false;
     if (last === "depart") {
-      bench.engine.depart(bench.engine.find(2), 7);
-      bench.engine.depart(bench.engine.find(3), 8);
+      bench.engine.depart(bench.engine.find(2), 7, 0);
+      bench.engine.depart(bench.engine.find(3), 8, 0);
       bench.engine.departed(2, 7, 0);
       assert.equal(bench.batch(100), "moving 1 failed 1");
       assert.ok(!bench.engine.batches.hasNews);

@@ -48,10 +48,10 @@ function scene(jobs: number, question: Partial<BulkQuestion>, clock: () => numbe
   const sender: Partial<TransferSender> = {
     begin: (tube: string, travel: Travel, by: Sender) => new Transfer(++last, tube, travel, by),
     hasRoom: () => true,
-    add: (transfer: Transfer, slot: number) => {
+    add: (transfer: Transfer, slot: number, nowMs: number) => {
       transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
       transfer.bytes++;
-      engine.depart(slot, transfer.number);
+      engine.depart(slot, transfer.number, nowMs);
     },
     send: (transfer: Transfer) => void sent.push(transfer),
   };

@@ -33,7 +33,7 @@ function scene(jobBytes: number, room: number) {
 
 it("a round makes one transfer for each tube, and another one when that is full", () => {
   const { round, take } = scene(10, 2);
-  for (const [slot, tube] of ["a", "b", "a", "a", "b", "a", "a"].entries()) round.send(slot, tube, false);
+  for (const [slot, tube] of ["a", "b", "a", "a", "b", "a", "a"].entries()) round.send(slot, tube, false, 0);
   assert.deepEqual(take(), ["a 0 2", "a 3 5"], "those that are full");
   assert.deepEqual([round.underWay, round.isFull], [7, false]);
   round.sendAll();
@@ -53,7 +53,7 @@ it("a round is full with as many jobs or bytes as one transfer may have", () => 
     for (let each = 1; each <= 3; each++) {
       for (let job = 1; job <= jobs; job++) {
         assert.ok(!round.isFull, `round ${each}, ${job - 1} of ${jobs} jobs`);
-        round.send(job, "a", false);
+        round.send(job, "a", false, 0);
       }
       assert.ok(round.isFull, `round ${each} of ${jobs} jobs`);
       round.sendAll();
@@ -65,7 +65,7 @@ it("a round is full with as many jobs or bytes as one transfer may have", () => 
 
 it("a round keeps the first refusal, whatever lands later", () => {
   const { round, sent } = scene(10, 1);
-  for (const slot of [1, 2, 3, 4]) round.send(slot, "a", false);
+  for (const slot of [1, 2, 3, 4]) round.send(slot, "a", false, 0);
   round.sendAll();
   const [first, second, third, fourth] = sent as [Transfer, Transfer, Transfer, Transfer];
   assert.equal(round.awaitedJob, 1);

@@ -73,7 +73,7 @@ class Scene extends EngineBench {
   /** Sends a job alone. */
   send(bodyBytes: number): Transfer {
     const transfer = this.begin();
-    this.sender.add(transfer, this.job(bodyBytes));
+    this.sender.add(transfer, this.job(bodyBytes), 0);
     this.sender.send(transfer);
     return transfer;
   }
@@ -87,7 +87,7 @@ describe("a transfer has room", () => {
     for (let jobs = 0; jobs < TRANSFER_JOBS_MAX; jobs++) {
       const slot = scene.job(0);
       assert.ok(sender.hasRoom(transfer, slot), `${jobs} jobs`);
-      sender.add(transfer, slot);
+      sender.add(transfer, slot, 0);
     }
     assert.equal(sender.hasRoom(transfer, scene.job(0)), false);
     assert.ok(sender.hasRoom(scene.begin(), scene.job(0)), "the next one has");
@@ -102,7 +102,7 @@ describe("a transfer has room", () => {
     it(`for its bytes: ${more} more than it may have${hasRoom ? "" : " are too many"}`, () => {
       const scene = new Scene();
       const transfer = scene.begin();
-      scene.sender.add(transfer, scene.job(1000));
+      scene.sender.add(transfer, scene.job(1000), 0);
       assert.equal(transfer.bytes, OWN_BYTES + JOB_BYTES + 1000);
       const left = TRANSFER_BYTES_MAX - transfer.bytes - JOB_BYTES;
       assert.equal(scene.sender.hasRoom(transfer, scene.job(left + more)), hasRoom);
@@ -168,7 +168,7 @@ describe("transfers", () => {
     it(`leave the jobs that were refused where they are, ${3 - taken} of 3`, () => {
       const scene = new Scene();
       const transfer = scene.begin();
-      for (let job = 0; job < 3; job++) scene.sender.add(transfer, scene.job(10));
+      for (let job = 0; job < 3; job++) scene.sender.add(transfer, scene.job(10), 0);
       scene.sender.send(transfer);
       scene.sender.step();
       const refusal = taken === 3 ? Outcome.Done : Outcome.TubeFull;
