@@ -21,12 +21,12 @@ export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
 export class Duplicates extends JobChanges {
   /**
    * Continues a put that was refused as a duplicate of `id`, in the same turn. Only Replaced takes
-   * the body. Duplicate means that the job isn't waiting, and nothing has changed. Throws
-   * RangeError when memory is exhausted, before anything has changed.
+   * the body. Duplicate means that the job isn't waiting, or is in another tube now, and nothing has
+   * changed. Throws RangeError when memory is exhausted, before anything has changed.
    */
   putAgain(id: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
     assert(attributes.hasKey, "only a put with a key has a duplicate");
-    const slot = this.find(id);
+    const slot = this.policies.duplicateHasLeft ? NO_SLOT : this.find(id);
     if (attributes.onDuplicate === OnDuplicate.Refuse) return Outcome.Duplicate;
     if (attributes.onDuplicate !== OnDuplicate.Replace && slot !== NO_SLOT) {
       const verdict = this.policies.flows.judgeAgain(slot, attributes, false);

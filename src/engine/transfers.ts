@@ -108,7 +108,6 @@ export class Transfers extends Duplicates {
       this.records?.updated(slot);
       this.policies.deaths.leaveAfterAll(slot);
     } else this.queues.becomeReady(slot, tube, nowMs);
-    this.policies.keys.returned(slot);
     // The pass over a cancelled batch has left it alone, or will.
     if (this.batches.spare(slot)) this.records?.updated(slot);
     this.runDueAndServe(tube, nowMs);

@@ -89,13 +89,13 @@ export const BatchMark = {
 
 /** The state of the unique key that a job was put with. */
 export const KeyState = {
-  /** The job died or moved and no longer holds the key, so another job may hold it. */
+  /** The job moved, or died, and has no key, or one whose own record states that. */
   Lost: 0,
-  /** The job holds the key until the job ends. */
+  /** The job holds the key until the job ends. A record of the key may state a time. */
   Held: 1,
   /** The job holds the key, which is remembered until UniqueUntil. */
   HeldFor: 2,
-  /** A reservation ended the key, which is remembered until UniqueUntil. */
+  /** A reservation or death ended the hold; the key is remembered until UniqueUntil. */
   Remembered: 3,
 } as const;
 export type KeyState = (typeof KeyState)[keyof typeof KeyState];

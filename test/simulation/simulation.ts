@@ -110,7 +110,8 @@ class Simulation extends SimulationState {
     this.model.workerName = (session) =>
       this.clients.findLast((each) => each.session === session)?.workerName ??
       sessionName(session, this.acceptors);
-    this.log?.restore(server, end);
+    this.model.hasLog = log !== undefined;
+    this.log?.restore(server, end, this.model);
     this.#restoreModel();
     this.watching.watchServer();
     this.clients = [];

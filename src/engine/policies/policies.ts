@@ -31,6 +31,8 @@ export class Policies {
   readonly flows: PutFlows;
   /** The job that the last put duplicated. */
   duplicateOf = 0;
+  /** Whether that job is gone, or in another tube now: only its key is remembered. */
+  duplicateHasLeft = false;
   readonly #shard: ShardState;
   readonly #groups: GroupMembership;
 
@@ -69,6 +71,7 @@ export class Policies {
       const row = this.keys.rowFor(tube, attributes);
       if (row !== NO_ROW) {
         this.duplicateOf = this.keys.table.idOf(row);
+        this.duplicateHasLeft = this.keys.jobWith(row) === NO_SLOT;
         assert(this.duplicateOf > 0, "a key has the id of a job");
         tube.counts.duplicates++;
         this.#shard.putDuplicates++;

@@ -34,8 +34,8 @@ export class UniqueKeys {
   readonly table: KeyTable;
   readonly #shard: ShardState;
   /**
-   * Records of keys that a job holds again, or that lost to another claim. They are deleted once the
-   * log accepts records, and has that of the job.
+   * Records of keys that lost to another claim, or to a later time in the record of their job. They
+   * are deleted once the log accepts records, and has that of the job.
    */
   readonly #orphans: number[] = [];
   /** Rows whose claim is inferred; used while the log is read. */
@@ -59,6 +59,13 @@ export class UniqueKeys {
     return this.table.find(this.#keyOf(tube.nameBytes, attributes));
   }
 
+  /** Returns the job in whose tube the key of this row is, or NO_SLOT if that job is gone. */
+  jobWith(keyRow: number): number {
+    const slot = this.#shard.find(this.table.idOf(keyRow));
+    if (slot === NO_SLOT) return NO_SLOT;
+    return this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] === keyRow ? slot : NO_SLOT;
+  }
+
   /** Returns the key in the attributes; valid until the next call. */
   #keyOf(tube: Uint8Array, { fixed, keyStart, keyEnd }: JobAttributes): TubeKey {
     const key = this.#key;
@@ -79,22 +86,22 @@ export class UniqueKeys {
 
   /**
    * Handles the key of a job that is about to be removed: the key is forgotten, or remembered,
-   * which is logged in place of the job's deletion. Returns whether it is remembered.
+   * which is logged in place of the job's deletion. Returns whether it was logged.
    */
   end(slot: number, nowMs: number): boolean {
     const { extras } = this.#shard.jobs.pageOf(slot);
     this.letGo(slot, nowMs);
     const keyRow = extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return false;
-    assert(this.table.recordOf(keyRow) === 0, "a job that ends is in the tube of its key");
-    this.#shard.records?.remembered(slot);
+    const isLogged = this.table.recordOf(keyRow) > 0;
+    if (!isLogged) this.#shard.records?.remembered(slot);
     if (CHECKED)
       assert(
         this.table.idOf(keyRow) === this.#shard.jobs.pageOf(slot).id[rowOf(slot)],
         "a job has its own key",
       );
     extras!.keyRow[rowOf(slot)] = NO_ROW;
-    return true;
+    return !isLogged;
   }
 
   /** Ends the hold of a job that dies or ends: its key is remembered, or free if its time is over. */
@@ -116,12 +123,13 @@ export class UniqueKeys {
   /**
    * Logs the key that a job will leave behind in its tube, before any record of the job's arrival.
    * The job keeps the key until then. If the log is full or memory is exhausted, it leaves none.
+   * The record stays until the key is forgotten, even if the job returns.
    */
   depart(slot: number, nowMs: number): void {
     const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     const { records } = this.#shard;
     if (keyRow === NO_ROW || this.table.untilOf(keyRow) <= nowMs || records === undefined) return;
-    assert(this.table.recordOf(keyRow) === 0, "a key is logged once while its job leaves");
+    if (this.table.recordOf(keyRow) > 0) return;
     try {
       this.table.makeRecord(keyRow);
     } catch (error) {
@@ -145,24 +153,15 @@ export class UniqueKeys {
     extras!.keyRow[rowOf(slot)] = NO_ROW;
   }
 
-  /** Notes that a job which departed is back in its tube: its own record has the key again. */
-  returned(slot: number): void {
-    const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
-    if (keyRow !== NO_ROW) this.#dropRecord(keyRow);
-  }
-
-  #dropRecord(keyRow: number): void {
-    const record = this.table.recordOf(keyRow);
-    if (record === 0) return;
-    this.table.setRecord(keyRow, 0);
-    this.#disown(record);
-  }
-
-  /** Sets the time until which the key of a job is remembered. */
+  /** Sets the time until which the key of a job is remembered, as the job's next PUT states. */
   lastUntil(slot: number, untilMs: number): void {
     const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     assert(keyRow !== NO_ROW, "a job that is replaced has its key");
     this.table.lastUntil(keyRow, untilMs);
+    const record = this.table.recordOf(keyRow);
+    if (record === 0) return;
+    this.table.setRecord(keyRow, 0);
+    this.#disown(record);
   }
 
   /** Removes a job's key, even if it would be remembered. */
@@ -214,7 +213,6 @@ export class UniqueKeys {
       if (this.table.slotOf(known) !== NO_HOLDER || this.table.idOf(known) !== page.id[row]) return;
       this.table.hold(known, slot, page.id[row]!);
       extras.keyRow[row] = known;
-      this.#dropRecord(known);
       return;
     }
     if (this.table.isFull) return;
@@ -255,14 +253,13 @@ export class UniqueKeys {
     assert(row !== NO_ROW, "a due time has a key");
     const id = this.table.idOf(row);
     const record = this.table.recordOf(row);
+    const slot = this.jobWith(row);
     this.table.remove(row);
-    const slot = this.#shard.find(id);
-    const extras = slot === NO_SLOT ? undefined : jobs.pageOf(slot).extras;
-    const isJobs = extras?.keyRow[rowOf(slot)] === row;
-    if (isJobs) extras.keyRow[rowOf(slot)] = NO_ROW;
+    if (slot !== NO_SLOT) jobs.pageOf(slot).extras!.keyRow[rowOf(slot)] = NO_ROW;
     if (record > 0) records?.deleted(record);
-    else if (!isJobs) {
-      assert(slot === NO_SLOT || records === undefined, "a forgotten key belongs to its job");
+    else if (slot === NO_SLOT) {
+      if (CHECKED && records !== undefined)
+        assert(this.#shard.find(id) === NO_SLOT, "a key without a record of its own is that of its job");
       records?.deleted(id);
     }
     return true;
@@ -278,7 +275,10 @@ export class UniqueKeys {
 
   #stateOf(keyRow: number): KeyState {
     if (keyRow === NO_ROW) return KeyState.Lost;
-    if (this.table.slotOf(keyRow) === NO_HOLDER) return KeyState.Remembered;
+    const isHeld = this.table.slotOf(keyRow) !== NO_HOLDER;
+    // A record of its own states the time of the key.
+    if (this.table.recordOf(keyRow) > 0) return isHeld ? KeyState.Held : KeyState.Lost;
+    if (!isHeld) return KeyState.Remembered;
     return this.table.untilOf(keyRow) > 0 ? KeyState.HeldFor : KeyState.Held;
   }
 
@@ -321,16 +321,33 @@ export class UniqueKeys {
   #settle(key: TubeKey, claim: Claim, slot: number): number {
     const known = this.table.find(key);
     if (known !== NO_ROW) {
+      if (this.#joins(claim, known, slot)) return known;
       if (!isStronger(claim, this.#claimAt(known))) return NO_ROW;
       this.#lose(known);
     }
     const row = this.table.add(key, claim.holds ? slot : NO_HOLDER, claim.id, claim.untilMs);
-    if (claim.record > 0) {
-      this.table.makeRecord(row);
-      this.table.setRecord(row, claim.record);
-    }
+    this.#setRecord(row, claim.record);
     if (claim.isGuess) this.#guessed.add(row);
     return row;
+  }
+
+  /** Unites the hold of a job with its key's own record, which states the time; false if not both. */
+  #joins(claim: Claim, row: number, slot: number): boolean {
+    const known = this.#claimAt(row);
+    if (claim.id !== known.id || claim.holds === known.holds) return false;
+    const [held, remembered] = claim.holds ? [claim, known] : [known, claim];
+    if (held.untilMs > 0 || remembered.record === 0) return false;
+    if (claim.holds) this.table.hold(row, slot, claim.id);
+    else {
+      this.table.lastUntil(row, claim.untilMs);
+      this.#setRecord(row, claim.record);
+    }
+    return true;
+  }
+
+  #setRecord(row: number, record: number): void {
+    if (record > 0) this.table.makeRecord(row);
+    this.table.setRecord(row, record);
   }
 
   #claimAt(row: number): Claim {
@@ -383,8 +400,8 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
 
 /**
  * Returns whether one claim to a key beats another. In logs of this version, two claims occur only
- * after a salvage, or if the server ended while the job with the key left its tube or returned: the
- * job's own record then counts. A logged claim beats an inferred one, a holder beats a remembered
+ * after a salvage, or if the server ended while a job left the tube of its key or was replaced: then
+ * the job's own record counts. A logged claim beats an inferred one, a holder beats a remembered
  * key, and a later time beats an earlier one; among holders the smaller id wins.
  */
 function isStronger(claim: Claim, known: Claim): boolean {

@@ -33,9 +33,12 @@ export interface KeptPolicy {
   readonly isSpared: boolean;
 }
 
-/** A unique key whose job is gone. */
+/** A unique key whose job is gone, or has left the tube. */
 export interface KeptKey {
+  /** The job's, or that of the key's own record. */
   readonly id: number;
+  /** The job, if the record is the key's own; else 0. */
+  readonly job: number;
   readonly tube: string;
   readonly state: "remembered";
   readonly key: string;
@@ -46,9 +49,12 @@ export interface KeptKey {
 export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallOffsetMs: number): KeptPolicy {
   const { key, untilReserve, group, weight, attemptsBase, reason, origin, leaves, hasMoved } = policy;
   const { batch, after } = policy;
-  const lasts = owned !== undefined && owned.untilMs > 0;
+  // A record of its own states the time of a key.
+  const isApart = owned !== undefined && owned.record > 0;
+  const lasts = owned !== undefined && owned.untilMs > 0 && !isApart;
   const held = lasts ? KeyState.HeldFor : KeyState.Held;
-  const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : KeyState.Remembered;
+  const remembered = isApart ? KeyState.Lost : KeyState.Remembered;
+  const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : remembered;
   return {
     ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
     meta: policy.meta,
@@ -92,7 +98,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
 
 /** A key that is remembered, as its record has it. */
 export function keyInLog(id: number, tube: string, attributes: Uint8Array): KeptKey {
-  const { fixed, keyStart, keyEnd, uniqueUntilMs } = new JobAttributes().read(
+  const { fixed, keyStart, keyEnd, uniqueUntilMs, keyJob } = new JobAttributes().read(
     attributes,
     0,
     attributes.length,
@@ -100,6 +106,7 @@ export function keyInLog(id: number, tube: string, attributes: Uint8Array): Kept
   );
   return {
     id,
+    job: keyJob,
     tube,
     state: "remembered",
     key: latin1(fixed.bytes, keyStart, keyEnd),

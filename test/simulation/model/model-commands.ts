@@ -112,6 +112,7 @@ export class ModelCommands {
         id: job.id,
         isHeld: true,
         untilMs: policy.keyUntilMs,
+        ...{ hasLeft: false, record: 0 },
       });
     const stored: ModelJob = {
       ...job,
@@ -149,6 +150,7 @@ export class ModelCommands {
       key === "" ? undefined : this.#model.keys.find((each) => each.tube === tube.name && each.key === key);
     if (known !== undefined) {
       tube.counts.duplicates++;
+      this.#model.duplicateHasLeft = known.hasLeft;
       return { kind: "duplicate", of: known.id };
     }
     if (!this.#model.queues.isFull(tube, bodyBytes)) return { kind: "stored" };
@@ -261,7 +263,7 @@ export class ModelCommands {
     const before = job.tube;
     const wasHeld = job.state === "reserved";
     this.#setFacts(job, change, nowMs);
-    if (moves) this.#changeTube(job, target);
+    if (moves) this.#changeTube(job, target, nowMs);
     const { delayMs = change.tube !== undefined && wasHeld ? 0 : undefined } = change;
     if (moves && !wasHeld) this.#model.log.keep(job);
     else if (delayMs === undefined) this.#updateInPlace(job, change, nowMs);
@@ -302,9 +304,9 @@ export class ModelCommands {
    * Moves the job unchanged to another tube of this shard, where an unreserved dead one lives
    * again.
    */
-  #changeTube(job: ModelJob, target: string): void {
+  #changeTube(job: ModelJob, target: string, nowMs: number): void {
     const { tube } = job;
-    this.#model.uniqueKeys.dropKey(job);
+    this.#model.uniqueKeys.leaveKey(job, nowMs);
     tube.movedOut++;
     this.#model.queues.enter(
       job,

@@ -43,7 +43,7 @@ export class ModelDeaths {
     tube.counts.expired++;
     if (tube.resolved.values.expireBuries) {
       this.fail(job, "expired", nowMs);
-      this.#markDead(job, "expired");
+      this.#markDead(job, "expired", nowMs);
       this.#buryDead(job);
       this.#model.log.keep(job);
     } else {
@@ -71,9 +71,9 @@ export class ModelDeaths {
   #die(job: ModelJob, nowMs: number): void {
     const { tube, policy } = job;
     const target = policy.origin === "" ? tube.resolved.values.deadLetter : "";
-    this.#markDead(job, "attempts");
+    this.#markDead(job, "attempts", nowMs);
     if (target !== "" && this.#model.registry.tubeShard(target) === tube.shard) {
-      this.enterDeadLetter(job, target);
+      this.enterDeadLetter(job, target, nowMs);
       this.#model.waiting.serve(job.tube, nowMs);
       this.#model.waiting.serve(tube, nowMs);
       this.#model.registry.dropIfUnused(tube);
@@ -84,10 +84,10 @@ export class ModelDeaths {
     this.#model.log.keep(job);
   }
 
-  /** Takes a dead job's key and time to live, and notes where it died. */
-  #markDead(job: ModelJob, reason: JobPolicy["reason"]): void {
+  /** Takes a dead job's hold on its key and its time to live, and notes where it died. */
+  #markDead(job: ModelJob, reason: JobPolicy["reason"], nowMs: number): void {
     const { tube, policy } = job;
-    this.#model.uniqueKeys.dropKey(job);
+    this.#model.uniqueKeys.endKey(job, nowMs);
     this.#model.flows.died(job);
     policy.expiresAtMs = 0;
     policy.reason = reason;
@@ -102,8 +102,9 @@ export class ModelDeaths {
   }
 
   /** Moves a dead job to a dead-letter tube of the same shard, where it is ready. */
-  enterDeadLetter(job: ModelJob, target: string): void {
+  enterDeadLetter(job: ModelJob, target: string, nowMs: number): void {
     const before = job.tube;
+    if (before.name !== target) this.#model.uniqueKeys.leaveKey(job, nowMs);
     before.movedOut++;
     this.#model.queues.enter(job, this.#model.registry.tube(target), "ready", true, () =>
       before.groups?.left(),

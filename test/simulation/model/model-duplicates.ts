@@ -53,7 +53,8 @@ export class ModelDuplicates {
     how: OnDuplicateWord,
     nowMs: number,
   ): DuplicateVerdict {
-    const job = this.#model.queues.on(shard, id);
+    const known = this.#model.queues.on(shard, id);
+    const job = this.#model.duplicateHasLeft ? undefined : known;
     if (how !== "refuse" && how !== "replace" && job !== undefined)
       if (this.#judge(job, put, false) !== "welcome") return "duplicate";
     if (how === "keep") return "kept";
@@ -135,5 +136,6 @@ export class ModelDuplicates {
     const key = this.#model.uniqueKeys.keyOf(job);
     assert.ok(key !== undefined, "a job that is replaced has its key");
     key.untilMs = put.keyUntilMs;
+    this.#model.uniqueKeys.dropRecord(key);
   }
 }

@@ -46,10 +46,12 @@ export class ModelLog {
   /** Everything that a restart at this moment must bring back, except unrecorded reservations. */
   get kept(): Kept[] {
     const jobs = [...this.#model.jobs.values()];
-    const isGone = ({ id }: ModelKey): boolean => !this.#model.jobs.has(id);
+    const isKept = ({ id, record }: ModelKey): boolean => record > 0 || !this.#model.jobs.has(id);
     return [
       ...jobs.map((job) => this.#keptJob(job)),
-      ...this.#model.keys.filter(isGone).map((key) => this.#model.uniqueKeys.keptKey(key)),
+      ...[...this.#model.keys.filter(isKept), ...this.#model.orphans].map((key) =>
+        this.#model.uniqueKeys.keptKey(key),
+      ),
     ];
   }
 
@@ -69,7 +71,9 @@ export class ModelLog {
    * in a record of its own, which counts it for its batch.
    */
   keepEnd(job: ModelJob, isCounted: boolean): void {
-    const key = this.#model.uniqueKeys.keyOf(job);
+    const owned = this.#model.uniqueKeys.keyOf(job);
+    const key = owned?.record === 0 ? owned : undefined;
+    if (owned !== undefined) owned.hasLeft = owned.record > 0;
     if (isCounted) this.#model.changes.push({ id: job.id, job: undefined });
     if (isCounted && key === undefined) return;
     this.#model.changes.push({

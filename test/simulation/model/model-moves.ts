@@ -51,7 +51,7 @@ export class ModelMoves {
       return "";
     }
     if (this.#model.registry.tubeShard(target) !== shard) return target;
-    this.#model.deaths.enterDeadLetter(job, target);
+    this.#model.deaths.enterDeadLetter(job, target, nowMs);
     this.#offer(job.tube, nowMs);
     this.#model.registry.dropIfUnused(tube);
     return "";
@@ -67,7 +67,7 @@ export class ModelMoves {
     const before = job.tube;
     const there = this.#model.registry.tube(target);
     if (this.#model.commands.refuses(there, job)) return "full";
-    this.#model.uniqueKeys.dropKey(job);
+    this.#model.uniqueKeys.leaveKey(job, nowMs);
     before.movedOut++;
     this.#model.queues.enter(job, there, job.state, false, () => before.groups?.left(), asReady);
     this.#model.log.keep(job);
@@ -76,8 +76,9 @@ export class ModelMoves {
     return "moved";
   }
 
-  depart(job: ModelJob, transfer: number, errand: Errand): void {
+  depart(job: ModelJob, transfer: number, errand: Errand, nowMs: number): void {
     const { state } = job;
+    this.#model.uniqueKeys.departKey(job, nowMs);
     assert.ok(state !== "moving", `job ${job.id} leaves once`);
     assert.equal(state === "reserved", errand.travel === "handed", `only its holder hands job ${job.id} on`);
     job.stateBefore = state;
@@ -155,7 +156,7 @@ export class ModelMoves {
   #forgetCopy(copy: ModelJob, nowMs: number): void {
     const { tube } = copy;
     this.#model.copies = this.#model.copies.filter((each) => each !== copy);
-    this.#model.uniqueKeys.dropKey(copy);
+    this.#model.uniqueKeys.departedKey(copy, nowMs);
     tube.movedOut++;
     // Its holder has handed it on, which counts as a release.
     if (copy.stateBefore === "reserved") tube.releases++;

@@ -85,6 +85,10 @@ export interface ModelKey {
   readonly id: number;
   isHeld: boolean;
   untilMs: number;
+  /** The job has left the tube. */
+  hasLeft: boolean;
+  /** The id of the key's own record, or 0. */
+  record: number;
 }
 
 export interface TubeCounts {

@@ -41,9 +41,10 @@ export class ModelRestart {
     tube.wasLimited = isLimited(tube.resolved);
   }
 
-  /** Restores a key whose job is gone. */
-  restoreKey({ id, tube, key, untilMs }: KeptKey): void {
-    this.#model.keys.push({ tube, key, id, isHeld: false, untilMs: this.#sinceStart(untilMs) });
+  /** Restores a key whose job is gone, or has left the tube. */
+  restoreKey({ id, job, tube, key, untilMs }: KeptKey): void {
+    const names = job === 0 ? { id, record: 0, hasLeft: false } : { id: job, record: id, hasLeft: true };
+    this.#model.keys.push({ tube, key, ...names, isHeld: false, untilMs: this.#sinceStart(untilMs) });
   }
 
   /**
@@ -51,6 +52,7 @@ export class ModelRestart {
    * them.
    */
   endRestore(): void {
+    this.#settleLeft();
     // The time of a key that a job was given out with may be over, without a record, and another
     // job have it or have had it since.
     const isPassed = (key: ModelKey): boolean =>
@@ -64,6 +66,21 @@ export class ModelRestart {
     for (const job of this.#model.jobs.values()) if (job.state === "ready") job.tube.groups?.becameReady(job);
   }
 
+  /**
+   * A key's own record states the time of a key that its job holds, unless the job's does. If the
+   * process ended while a job left the tube, both do.
+   */
+  #settleLeft(): void {
+    for (const left of this.#model.keys.filter(({ hasLeft }) => hasLeft)) {
+      const others = this.#model.keys.filter((key) => key.tube === left.tube && key.key === left.key);
+      const other = others.find((key) => key !== left);
+      if (other === undefined) continue;
+      this.#model.keys = this.#model.keys.filter((key) => key !== left);
+      if (other.id !== left.id || other.untilMs > 0) this.#model.orphans.push(left);
+      else Object.assign(other, { record: left.record, untilMs: left.untilMs });
+    }
+  }
+
   /** Converts a wall-clock time, 0 for never; times before the start of the process have passed. */
   #sinceStart(atMs: number): number {
     return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.#model.wallOffsetMs);
@@ -73,7 +90,8 @@ export class ModelRestart {
     const { key, keyState, keyUntilMs } = kept;
     if (key === "" || keyState === KeyState.Lost) return;
     const isHeld = keyState !== KeyState.Remembered;
-    this.#model.keys.push({ tube, key, id, isHeld, untilMs: this.#sinceStart(keyUntilMs) });
+    const untilMs = this.#sinceStart(keyUntilMs);
+    this.#model.keys.push({ tube, key, id, isHeld, untilMs, hasLeft: false, record: 0 });
   }
 
   /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */

@@ -39,6 +39,14 @@ export class ModelState {
   /** By shard. */
   readonly settings: readonly ModelSettings[];
   keys: ModelKey[] = [];
+  /** Whether the job whose key the last put named is in another tube. */
+  duplicateHasLeft = false;
+  /** Whether there is a log. */
+  hasLog = false;
+  /** Records of keys that jobs leave behind, as the engine made them in the present event. */
+  left: { readonly id: number; readonly record: number }[] = [];
+  /** Keys whose own record is to be deleted. */
+  orphans: ModelKey[] = [];
   /** Remains of moved jobs on their former shard until it knows that they have arrived. */
   copies: ModelJob[] = [];
   /** Buckets of deleted tubes. */
@@ -71,6 +79,7 @@ export class ModelState {
     this.given.clear();
     const result = run();
     assert.deepEqual(seen, this.#expected, "the effects of an engine's call");
+    assert.deepEqual(this.left, [], "keys are left behind by jobs that leave");
     return result;
   }
 
@@ -102,11 +111,13 @@ export class ModelState {
       [...this.copies],
       [...this.changes],
     ];
+    const [left, orphans] = [[...this.left], [...this.orphans]];
     const [expected, totalJobs, jobTimeouts] = [[...this.#expected], this.totalJobs, this.jobTimeouts];
     const [burials, reservations] = [this.burials, this.reservations];
     return () => {
       for (const each of undo) each();
       [this.waits, this.keys, this.copies, this.changes] = [waits, keys, copies, changes];
+      [this.left, this.orphans] = [left, orphans];
       [this.#expected, this.totalJobs, this.jobTimeouts] = [expected, totalJobs, jobTimeouts];
       [this.burials, this.reservations] = [burials, reservations];
     };

@@ -156,13 +156,17 @@ export class ModelTimers {
    * while the other shard's answer for a job that left is on its way.
    */
   #forgetKeys(shard: number, nowMs: number): void {
-    const isOver = ({ tube, untilMs, isHeld }: ModelKey): boolean =>
-      !isHeld && untilMs <= nowMs && this.#model.registry.tubeShard(tube) === shard;
+    const isMine = ({ tube }: ModelKey): boolean => this.#model.registry.tubeShard(tube) === shard;
+    for (const { record } of this.#model.orphans.filter(isMine))
+      this.#model.changes.push({ id: record, job: undefined });
+    this.#model.orphans = this.#model.orphans.filter((key) => !isMine(key));
+    const isOver = (key: ModelKey): boolean => !key.isHeld && key.untilMs <= nowMs && isMine(key);
     const isHere = (id: number): boolean =>
       this.#model.queues.on(shard, id) !== undefined ||
       this.#model.copies.some((copy) => copy.id === id && copy.tube.shard === shard);
-    const gone = this.#model.keys.filter((key) => isOver(key) && !isHere(key.id));
-    for (const { id } of gone) this.#model.changes.push({ id, job: undefined });
+    const gone = this.#model.keys.filter((key) => isOver(key) && (key.record > 0 || !isHere(key.id)));
+    for (const { id, record } of gone)
+      this.#model.changes.push({ id: record > 0 ? record : id, job: undefined });
     this.#model.keys = this.#model.keys.filter((key) => !isOver(key));
   }
 

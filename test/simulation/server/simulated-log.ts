@@ -123,7 +123,7 @@ export class SimulatedLog {
    * Brings what the log has into the new server and checks that it may be there after such an
    * `end`; `ledger` tells what it is. From here on the log sees what the server does.
    */
-  restore(server: InProcessServer, end: ProcessEnd): void {
+  restore(server: InProcessServer, end: ProcessEnd, model: Model): void {
     const recovered = new Map<number, string>();
     const burials = new Map<number, number>();
     server.restore((batch) => {
@@ -140,12 +140,12 @@ export class SimulatedLog {
       this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
     this.#clockMs = () => server.nowMs;
     this.#onFull = (id, segment) => server.binlog!.noteFile(id, segment);
-    this.#watch(server);
+    this.#watch(server, model);
     this.weather = new DiskWeather(this.disk, this.#random);
     this.weather.begin(server);
   }
 
-  #watch(server: InProcessServer): void {
+  #watch(server: InProcessServer, model: Model): void {
     const { ledger } = this;
     const storage = server.storage!;
     ledger.begin(server.shards.length, this.syncEvery, (shard) => storage.syncedUpTo(shard));
@@ -189,6 +189,14 @@ export class SimulatedLog {
         const before = records.lastNumber;
         remembered(slot);
         note(server.jobId(shard, slot), before);
+      };
+      const left = records.left.bind(records);
+      records.left = (slot) => {
+        const before = records.lastNumber;
+        const record = left(slot);
+        note(record, before);
+        model.left.push({ id: server.jobId(shard, slot), record });
+        return record;
       };
       const set = records.set.bind(records);
       records.set = (pattern, text) => {

@@ -40,12 +40,12 @@ export class MoveWitness {
       assert.equal(outcome, MOVE_OUTCOMES[became], "outcome of a move");
       if (became === "moved") this.#witness.sink.moved(from, target, true);
     });
-    this.#witness.watch("depart", ([slot, transfer], _, seen) => {
+    this.#witness.watch("depart", ([slot, transfer, nowMs], _, seen) => {
       const job = this.#jobOf(this.#witness.idOf(slot));
       const errand = this.#witness.errand;
       assert.ok(errand !== undefined, `it is known why job ${job.id} leaves`);
       this.#witness.errand = undefined;
-      this.#witness.follow(seen, () => model.moves.depart(job, transfer, errand));
+      this.#witness.follow(seen, () => model.moves.depart(job, transfer, errand, nowMs));
       if (errand.travel === "move") this.#witness.sink.moved(job.tube.name, this.#witness.elsewhere, false);
     });
     this.#witness.watch("leavesFor", ([id, nowMs], target, seen) => {
