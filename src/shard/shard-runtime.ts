@@ -22,8 +22,8 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/file-table.ts";
 import { JobDirectory } from "../ring/job-directory.ts";
-import { Lease } from "../ring/lease-word.ts";
 import { JobIds } from "../ring/job-ids.ts";
+import { Lease } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import {
