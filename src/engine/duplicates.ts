@@ -21,8 +21,8 @@ export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
 export class Duplicates extends JobChanges {
   /**
    * Continues a put that was refused as a duplicate of `id`, in the same turn. Only Replaced takes
-   * the body. Duplicate means that the job isn't waiting, or is in another tube now, and nothing has
-   * changed. Throws RangeError when memory is exhausted, before anything has changed.
+   * the body. Duplicate means that the job isn't waiting, or is in another tube now, and nothing
+   * has changed. Throws RangeError when memory is exhausted, before anything has changed.
    */
   putAgain(id: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
     assert(attributes.hasKey, "only a put with a key has a duplicate");

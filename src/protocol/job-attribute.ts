@@ -25,8 +25,8 @@ export const Attribute = {
   /** `<name>:<value>`, up to 200 bytes. A job may have several. */
   Meta: 7,
   /**
-   * f64. For a unique key that stays in a tube which its job has left: the id of the job. The record
-   * has an id of its own.
+   * f64. For a unique key that stays in a tube which its job has left: the id of the job. The
+   * record has an id of its own.
    */
   KeyJob: 8,
   // Of a schedule (message/schedule-record.ts).

@@ -113,8 +113,8 @@ export class JobStore {
   }
 
   /**
-   * Moves a job to another tube. Its key stays behind until its time is over; the job also gets it in
-   * the other tube, if it is free there.
+   * Moves a job to another tube. Its key stays behind until its time is over; the job also gets it
+   * in the other tube, if it is free there.
    */
   changeTube(slot: number, tube: Tube, name: string, nowMs: number): Tube {
     const { jobs, queues, tubes } = this.#shard;

@@ -104,7 +104,7 @@ export class UniqueKeys {
     return !isLogged;
   }
 
-  /** Ends the hold of a job that dies or ends: its key is remembered, or free if its time is over. */
+  /** Ends the hold of a job that dies or ends: its key is remembered, or free if that is over. */
   letGo(slot: number, nowMs: number): void {
     const keyRow = this.#shard.jobs.pageOf(slot).extras?.keyRow[rowOf(slot)] ?? NO_ROW;
     if (keyRow === NO_ROW) return;
@@ -331,7 +331,7 @@ export class UniqueKeys {
     return row;
   }
 
-  /** Unites the hold of a job with its key's own record, which states the time; false if not both. */
+  /** Unites the hold of a job with the key's own record, which states the time, if both exist. */
   #joins(claim: Claim, row: number, slot: number): boolean {
     const known = this.#claimAt(row);
     if (claim.id !== known.id || claim.holds === known.holds) return false;
@@ -400,9 +400,9 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
 
 /**
  * Returns whether one claim to a key beats another. In logs of this version, two claims occur only
- * after a salvage, or if the server ended while a job left the tube of its key or was replaced: then
- * the job's own record counts. A logged claim beats an inferred one, a holder beats a remembered
- * key, and a later time beats an earlier one; among holders the smaller id wins.
+ * after a salvage, or if the server ended while a job left the tube of its key or was replaced:
+ * then the job's own record counts. A logged claim beats an inferred one, a holder beats a
+ * remembered key, and a later time beats an earlier one; among holders the smaller id wins.
  */
 function isStronger(claim: Claim, known: Claim): boolean {
   if (claim.isGuess !== known.isGuess) return known.isGuess;

@@ -75,7 +75,7 @@ export class ModelKeys {
     } else if (known.id === id && !known.isHeld) Object.assign(known, { isHeld: true, hasLeft: false });
   }
 
-  /** The record of a job states another time of its key: the key's own goes, once that is logged. */
+  /** A job's record states another time of its key: the key's own goes once that is logged. */
   dropRecord(key: ModelKey): void {
     if (key.record > 0) this.#model.orphans.push({ ...key });
     key.record = 0;
