@@ -140,15 +140,6 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a job that dies frees its key, although it is to be remembered", ({ policies }) => {
     policies.keys.letGo = policies.keys.drop;
   }),
-  plantedInEngine("a job that moves frees its key, although it is to be remembered", ({ policies }) => {
-    policies.keys.leave = policies.keys.drop;
-  }),
-  plantedInEngine("a job that lands on another shard frees the key of its tube", ({ policies }) => {
-    policies.keys.departed = policies.keys.drop;
-  }),
-  plantedInEngine("a key that a job leaves behind is not logged", ({ policies }) => {
-    policies.keys.depart = () => {};
-  }),
   plantedInEngine("a job that comes back does not get its key", ({ policies: { keys } }) => {
     const hold = keys.table.hold.bind(keys.table);
     const take = keys.take.bind(keys);

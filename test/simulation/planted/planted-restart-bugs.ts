@@ -30,6 +30,15 @@ export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
   reading("of jobs that could have a key the one with the smallest id has it at a start", (attributes) => {
     attributes.keyState = undefined;
   }),
+  plantedInEngine("a job that moves frees its key, although it is to be remembered", ({ policies }) => {
+    policies.keys.leave = policies.keys.drop;
+  }),
+  plantedInEngine("a job that lands on another shard frees the key of its tube", ({ policies }) => {
+    policies.keys.departed = policies.keys.drop;
+  }),
+  plantedInEngine("a key that a job leaves behind is not logged", ({ policies }) => {
+    policies.keys.depart = () => {};
+  }),
   plantedInRestart("the first reservation, which ends a key, is not logged", ({ shards, records }) => {
     for (const [shard, log] of records.entries()) {
       const { keys } = shards[shard]!.engine.policies;
