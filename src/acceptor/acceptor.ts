@@ -135,8 +135,9 @@ export class Acceptor {
   readonly #verboseLines = new Backlog<string>((lines, dropped) =>
     this.tell({ news: "verbose", lines, dropped }),
   );
-  readonly #changes = new Backlog<ManualChange>((changes, dropped) =>
-    this.tell({ news: "changes", changes, dropped }),
+  readonly #changes = new Backlog<ManualChange>(
+    (changes, dropped) => this.tell({ news: "changes", changes, dropped }),
+    () => this.core.counters[Counter.UnrecordedChanges]!++,
   );
   readonly #descriptors: DescriptorShortage;
   #stopping = false;

@@ -170,6 +170,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   certificates: [],
   reload: { successful: true, successAt: startedAtMs / 1000 },
   wrongTokens: 0,
+  changesNotLogged: 0,
   connectionsRefused: 0,
   connectionsCutOff: 0,
   streams: 0,

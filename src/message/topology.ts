@@ -138,6 +138,8 @@ export const Counter = {
   CommandTimes: 192,
   /** The first counter of the binlog thread in message/log-figures.ts. */
   LogFigures: 256,
+  /** Changes by hand that an acceptor did not record, because too many came at once. */
+  UnrecordedChanges: 319,
 } as const;
 
 /** Maximum number of connections of one acceptor. */

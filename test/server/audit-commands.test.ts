@@ -142,5 +142,11 @@ describe("the audit of commands", () => {
       return /audit: \d+ further changes in the meantime were not recorded/.test(guarded.server.stderr);
     });
     assert.ok((await items()).length <= 500);
+    const told = [...guarded.server.stderr.matchAll(/audit: (\d+) further changes/g)];
+    const headers = { authorization: `Bearer ${boss.secret}` };
+    const metrics = await (await fetch(`${base}/metrics`, { headers })).text();
+    const [, counted] = /^runnerbean_audit_dropped_total\{protocol="beanstalk"\} (\d+)$/m.exec(metrics)!;
+    assert.ok(Number(counted) >= told.reduce((sum, [, count]) => sum + Number(count), 0));
+    assert.ok(Number(counted) > 0);
   });
 });

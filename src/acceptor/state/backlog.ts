@@ -6,23 +6,27 @@ const ITEMS_MAX = 1000;
 
 export class Backlog<Item> {
   readonly #send: (items: Item[], dropped: number) => void;
+  readonly #onDrop: () => void;
   #items: Item[] = [];
   #dropped = 0;
   #underWay = false;
 
-  constructor(send: (items: Item[], dropped: number) => void) {
+  /** `onDrop` is called for each item that is not kept, `send` with their count later. */
+  constructor(send: (items: Item[], dropped: number) => void, onDrop: () => void = () => {}) {
     this.#send = send;
+    this.#onDrop = onDrop;
   }
 
   add(item: Item): void {
     if (this.#items.length < ITEMS_MAX) this.#items.push(item);
-    else this.#dropped++;
+    else this.drop();
     if (!this.#underWay) this.flush();
   }
 
   /** Counts an item that is not kept. The count goes with the next one. */
   drop(): void {
     this.#dropped++;
+    this.#onDrop();
   }
 
   /** Called when the main thread has taken the last batch. */

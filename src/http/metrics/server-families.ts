@@ -164,6 +164,10 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     { value: sum(Counter.RejectedAuth), labels: { protocol: "beanstalk" } },
     { value: state.wrongTokens, labels: { protocol: "http" } },
   ]);
+  yield counter("audit_dropped", "Changes by hand that the log lacks: too many came at once.", [
+    { value: sum(Counter.UnrecordedChanges), labels: { protocol: "beanstalk" } },
+    { value: state.changesNotLogged, labels: { protocol: "http" } },
+  ]);
   const threads = new Float64Array(topology.counters).length / countersOf(topology, 0).length;
   const everywhere = Array.from({ length: threads }, (_, thread) => countersOf(topology, thread)).filter(
     (_, thread) => thread !== binlogRole(topology),

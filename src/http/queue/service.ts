@@ -60,6 +60,8 @@ export interface ServerState {
   reload: { readonly successful: boolean; readonly successAt: number };
   /** Wrong tokens received over HTTP. */
   wrongTokens: number;
+  /** Changes over HTTP that are at /v1/audit and not in the log: too many came at once. */
+  changesNotLogged: number;
   /** HTTP connections and requests refused by the connection limit. */
   connectionsRefused: number;
   /** HTTP connections of refused clients that were open at the limit of their lingering close. */

@@ -39,7 +39,7 @@ declare module "fastify" {
  * Adds the hook to all routes for changes. `tell` receives at most `LINES_PER_SECOND` log lines.
  */
 export function addAudit(api: Api, service: Service, tell: (line: string) => void): void {
-  const { audit, tasks, wallMs, nowMs } = service;
+  const { audit, tasks, state, wallMs, nowMs } = service;
   const lines = new RequestRate(LINES_PER_SECOND);
   let untold = 0;
   const noteAffected: preSerializationHookHandler = (request, reply, payload, done) => {
@@ -70,6 +70,7 @@ export function addAudit(api: Api, service: Service, tell: (line: string) => voi
   const say = (line: string): void => {
     if (!lines.take("", nowMs())) {
       untold++;
+      state.changesNotLogged++;
       return;
     }
     tell(untold === 0 ? line : `${line}; ${untold} before it were not logged`);

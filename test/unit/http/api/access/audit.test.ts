@@ -16,7 +16,8 @@ function scene(t: TestContext) {
   const audit = new AuditLog();
   const lines: string[] = [];
   const tasks = new Map<string, Partial<Task>>();
-  const service = { audit, tasks, wallMs: () => 1_790_000_000_000, nowMs: () => state.nowMs };
+  const counts = { changesNotLogged: 0 };
+  const service = { audit, tasks, state: counts, wallMs: () => 1_790_000_000_000, nowMs: () => state.nowMs };
   const api = Fastify() as unknown as Api;
   t.after(() => api.close());
   addAudit(api, service as unknown as Service, (line) => lines.push(line));
@@ -34,7 +35,7 @@ function scene(t: TestContext) {
     api.route({ method, url, ...may(right), handler: answer } as never);
   const ask = async (method: "POST" | "GET" | "DELETE", url: string, body?: object): Promise<number> =>
     (await api.inject({ method, url, ...(body === undefined ? {} : { payload: body }) })).statusCode;
-  return { state, audit, lines, tasks, ask };
+  return { state, audit, lines, tasks, ask, counts };
 }
 
 test("a change is recorded if it is done, or some of it; a dry run, a read and work are not", async (t) => {
@@ -90,7 +91,7 @@ test("a change by a task gets the task's number of jobs, also if the task fails"
 });
 
 test("a hundred lines a second are logged; the next one tells how many were not", async (t) => {
-  const { state, lines, ask } = scene(t);
+  const { counts, state, lines, ask } = scene(t);
   const send = async (count: number): Promise<void> => {
     for (let time = 0; time < count; time++) await ask("POST", "/managed");
   };
@@ -104,4 +105,5 @@ test("a hundred lines a second are logged; the next one tells how many were not"
   state.nowMs = 30;
   await send(1);
   assert.match(lines.at(-1)!, /; 1 before it were not logged$/);
+  assert.equal(counts.changesNotLogged, 4);
 });
