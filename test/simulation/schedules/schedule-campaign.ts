@@ -52,8 +52,9 @@ interface Known extends Definition {
   readonly anchorMs: number;
   /** All ticks up to here have been dealt with. */
   doneMs: number;
-  /** Jobs put in a catch-up that the process did not survive. */
+  /** Late ticks in a row whose jobs have survived, and how many there were before the last one. */
   late: number;
+  lateBefore: number;
   paused: boolean;
 }
 
@@ -154,7 +155,7 @@ class Campaign {
         const before = [...schedules.table.values()].map(({ nextMs }) => nextMs);
         endRestore();
         for (const [at, { name, nextMs }] of [...schedules.table.values()].entries())
-          if (nextMs !== before[at]) this.#splits.set(name, before[at]!);
+          if (nextMs !== before[at]) this.#splits.add(name);
       };
       const put = engine.putScheduled.bind(engine);
       engine.putScheduled = (tube, job, body, nowMs, attributes) => {
@@ -195,8 +196,10 @@ class Campaign {
     this.#settleOpen(found);
     this.counts.splits += this.#splits.size;
     // The server can't know whether such a tick was late.
-    for (const [name, tickMs] of this.#splits)
-      if (!this.#late.has(tickKey(name, tickMs))) this.#known.get(name)!.late++;
+    for (const name of this.#splits) {
+      const known = this.#known.get(name)!;
+      known.late = known.lateBefore + 1;
+    }
     this.#splits.clear();
     assert.deepEqual(
       [...found.keys()].sort(),
@@ -204,10 +207,11 @@ class Campaign {
       "the schedules are those that were set",
     );
     for (const [name, shard] of found) {
-      const { facts, paused } = this.#server.shards[shard]!.engine.schedules.table.get(name)!;
+      const { facts, paused, lateJobs } = this.#server.shards[shard]!.engine.schedules.table.get(name)!;
       const known = this.#known.get(name)!;
       assert.deepEqual(definitionOf(facts), definitionOf(known), `${name} is as it was set`);
       assert.equal(paused, known.paused, `${name} is paused as it was`);
+      assert.equal(lateJobs, known.late, `the late jobs in a row of ${name}`);
     }
     this.#client = this.#server.connect(0);
     this.#worker = this.#server.connect(0);
@@ -223,17 +227,12 @@ class Campaign {
       this.#endInCatchUp();
     this.#server.settle();
     this.#lastDue.clear();
-    for (const [name, known] of this.#known) {
-      this.#expect(name, known, expected.get(name)!, wallMs);
-      known.late = 0;
-    }
+    for (const [name, known] of this.#known) this.#expect(name, known, expected.get(name)!, wallMs);
     for (const tube of TUBES) this.#say(this.#worker, `watch ${tube}\r\n`);
   }
 
-  /** Ticks whose jobs the log had at a start, but not the schedule after them, by name. */
-  readonly #splits = new Map<string, number>();
-  /** Keys of ticks that were put late. */
-  readonly #late = new Set<string>();
+  /** Schedules with a tick whose job the log had at a start, but not the schedule after it. */
+  readonly #splits = new Set<string>();
   /** The last tick that is due at the start, by name. */
   readonly #lastDue = new Map<string, number>();
 
@@ -287,11 +286,10 @@ class Campaign {
     const known = this.#known.get(name);
     if (isThere) {
       this.#kept.add(tickKey(name, tickMs));
-      if (known !== undefined && isLate) {
-        known.late++;
-        this.#late.add(tickKey(name, tickMs));
-      }
-      if (known !== undefined) known.doneMs = Math.max(known.doneMs, tickMs);
+      if (known === undefined) return;
+      known.lateBefore = known.late;
+      known.late = isLate ? known.late + 1 : 0;
+      known.doneMs = Math.max(known.doneMs, tickMs);
     } else {
       this.counts.lost++;
       if (known !== undefined) known.doneMs = Math.min(known.doneMs, tickMs - 1);
@@ -325,6 +323,7 @@ class Campaign {
       anchorMs: goesOn ? known.anchorMs : anchorMs,
       doneMs,
       late: goesOn ? known.late : 0,
+      lateBefore: 0,
       paused,
     });
   }
@@ -420,6 +419,7 @@ class Campaign {
       anchorMs,
       doneMs: goesOn ? known.doneMs : wallMs,
       late: 0,
+      lateBefore: 0,
       paused: known?.paused ?? false,
     });
   }
@@ -429,6 +429,7 @@ class Campaign {
     const word = known.paused ? "resume" : "pause";
     assert.equal(this.#say(this.#client, `${word}-schedule ${name}\r\n`), `${word.toUpperCase()}D\r\n`);
     known.paused = !known.paused;
+    if (!known.paused) known.late = 0;
     known.doneMs = Math.max(known.doneMs, this.#serverWallMs());
   }
 
@@ -492,7 +493,7 @@ class Campaign {
     const isKill = !this.#isTorn && this.#random.chance(0.5);
     this.#isTorn = false;
     const storage = server.storage!;
-    const puts = this.#puts.sort((a, b) => b.tickMs - a.tickMs);
+    const puts = this.#puts.sort((a, b) => a.tickMs - b.tickMs);
     for (const put of puts) {
       const isSynced = put.record <= storage.syncedUpTo(put.shard);
       if (isKill || isSynced) this.#survived(put, isSynced || put.record <= storage.writtenUpTo(put.shard));
