@@ -323,7 +323,7 @@ class Campaign {
       anchorMs: goesOn ? known.anchorMs : anchorMs,
       doneMs,
       late: goesOn ? known.late : 0,
-      lateBefore: 0,
+      lateBefore: goesOn ? known.lateBefore : 0,
       paused,
     });
   }
@@ -418,8 +418,8 @@ class Campaign {
       ...after,
       anchorMs,
       doneMs: goesOn ? known.doneMs : wallMs,
-      late: 0,
-      lateBefore: 0,
+      late: goesOn ? known.late : 0,
+      lateBefore: goesOn ? known.lateBefore : 0,
       paused: known?.paused ?? false,
     });
   }
