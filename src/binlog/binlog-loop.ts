@@ -11,6 +11,7 @@ import type { Doorbell } from "../ring/doorbell.ts";
 import type { BatchRing } from "./batch-ring.ts";
 import type { BinlogCore } from "./binlog-core.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
+import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
 
 /** The next action. Work may write and sync as well, so the loop publishes the progress twice. */
@@ -36,6 +37,7 @@ interface BinlogLoopOptions {
   readonly shards: readonly Doorbell[];
   readonly acceptors: readonly Doorbell[];
   readonly counters: TurnCounters;
+  readonly clock?: LogClock | undefined;
   /** Only in a group. */
   readonly batches?: BatchRing | undefined;
   /**
@@ -74,7 +76,8 @@ export class BinlogLoop implements Role {
   }
 
   get nextDueAtMs(): number {
-    return this.#options.storage.nextDeadline();
+    const { storage, clock } = this.#options;
+    return Math.min(storage.nextDeadline(), clock?.lookAtMs ?? Number.POSITIVE_INFINITY);
   }
 
   /** Only in a group does the loop publish to a ring that may be full. */
@@ -87,9 +90,10 @@ export class BinlogLoop implements Role {
    * failed, if it did.
    */
   close(): BinlogError | undefined {
-    const { storage, control, surroundings } = this.#options;
+    const { storage, control, surroundings, clock } = this.#options;
     assert(this.#action === Action.End, "the log is closed after its loop has ended");
     control.set(ControlWord.BinlogEnded);
+    clock?.look(surroundings.nowMs());
     if (storage.failure === undefined) storage.close(surroundings.nowMs());
     return storage.failure;
   }
@@ -163,12 +167,13 @@ export class BinlogLoop implements Role {
   }
 
   #take(): void {
-    const { core, storage, counters, surroundings } = this.#options;
+    const { core, storage, counters, surroundings, clock } = this.#options;
     this.#stopping = core.stopping;
     this.begunAtMs = surroundings.nowMs();
     counters.begin();
     this.taken = core.takeRecords(storage, this.#ringShard);
     counters.end(this.taken);
+    if (clock !== undefined && this.begunAtMs >= clock.lookAtMs) clock.look(this.begunAtMs);
   }
 
   #turned(): Point {

@@ -10,7 +10,7 @@ import { ControlWord, portBell, type Topology, threadOfShard } from "../message/
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
 import { BatchRing } from "./batch-ring.ts";
 import { BinlogCore } from "./binlog-core.ts";
 import { BinlogLoop } from "./binlog-loop.ts";
@@ -22,6 +22,7 @@ import { RealDisk } from "./disk/real-disk.ts";
 import { noteStart } from "./disk/starts-file.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
+import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";
 import type { SyncEvery } from "./live/sync-policy.ts";
@@ -154,11 +155,16 @@ export class BinlogRuntime {
     const startedAtMs = monotonicMs();
     const opened = await openBinlog({ ...options, chain });
     const { storage } = opened;
+    const clock = opened.startClock(wallOffsetMs, monotonicMs());
     this.#core.beginIds(opened.nextId);
     const origins = this.#origins(options, opened.nextId);
     try {
       for (const port of this.#data.recovery)
-        port.postMessage({ settings: [...opened.settings], batches: opened.batches });
+        port.postMessage({
+          settings: [...opened.settings],
+          batches: opened.batches,
+          clockOffsetMs: clock.offsetMs,
+        });
       await this.#feedShards(this.#core.recovered(opened), stopping);
     } catch (error) {
       if (error instanceof StartInterrupted) storage.close(monotonicMs());
@@ -168,7 +174,7 @@ export class BinlogRuntime {
     this.#core.publishProgress(storage);
     this.#core.publishState(storage);
     this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs, origins });
-    const role = this.#createRole(storage);
+    const role = this.#createRole(storage, clock);
     this.#opened = { storage, lock, role };
     return role;
   }
@@ -210,7 +216,7 @@ export class BinlogRuntime {
     await Promise.all(feeds.map((feed) => feed.end()));
   }
 
-  #createRole(storage: Storage): BinlogLoop {
+  #createRole(storage: Storage, clock: LogClock): BinlogLoop {
     const { binlog } = this.#data.topology;
     assert(binlog !== undefined, "only a server with a log runs one");
     const { topology } = this.#data;
@@ -224,6 +230,7 @@ export class BinlogRuntime {
       shards: bells(topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
       counters: this.counters,
+      clock,
       batches: this.#batches,
       givesWay: binlog.thread !== undefined,
       surroundings: REAL_THREAD,

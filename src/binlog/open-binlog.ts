@@ -6,9 +6,10 @@ import { segmentName } from "../base/segment-name.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
+import { LogClock } from "./live/log-clock.ts";
 import { Storage } from "./live/storage.ts";
 import type { StorageNotice } from "./live/storage-options.ts";
-import { type LogBooks, repairLog, settingsOf } from "./recovery/log-recovery.ts";
+import { clockAheadMs, type LogBooks, newestMs, repairLog, settingsOf } from "./recovery/log-recovery.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_MIN, segmentBytesOf } from "./recovery/open-options.ts";
 import { readLog } from "./recovery/read-log.ts";
@@ -25,6 +26,11 @@ export interface OpenedBinlog {
   settings: ReadonlyMap<string, string>;
   /** Batches, with their tallies. */
   batches: readonly LoggedBatch[];
+  /**
+   * Starts the log's clock, given wall clock minus monotonic clock. The times of jobs and batches
+   * are its times.
+   */
+  startClock: (wallOffsetMs: () => number, nowMs: number) => LogClock;
   /** Yields the jobs in batches; consume it before the first append. */
   jobs: (shardOf: ShardOf) => Generator<RecoveredBatch>;
 }
@@ -66,6 +72,14 @@ async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
     jobCount: books.index.jobs,
     settings: settingsOf(books),
     batches: books.index.batches.list(),
+    startClock: (wallOffsetMs, nowMs) =>
+      new LogClock({
+        storage,
+        notedMs: clockAheadMs(books),
+        newestMs: newestMs(verdict),
+        wallOffsetMs,
+        nowMs,
+      }),
     jobs: (shardOf) => recoveredJobs(source, options.shards, shardOf),
   };
 }

@@ -305,6 +305,11 @@ export function recordHeadBytes(view: DataView, at: number): number {
   return RECORD_FIXED_BYTES + tubeBytesOf(view, at) + attributeBytesOf(view, at);
 }
 
+/** Returns when the job of a PUT was put. */
+export function createdAtMsOf(view: DataView, at: number): number {
+  return view.getFloat64(at + 24, true);
+}
+
 /** Returns the length of the whole body of a PUT. */
 export function bodyBytesOf(view: DataView, at: number): number {
   return view.getUint32(at + RECORD_BODY_BYTES_AT, true);

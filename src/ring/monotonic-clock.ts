@@ -40,3 +40,8 @@ const offsetMs = clockOffsetMs(
 export function monotonicMs(): number {
   return performance.now() + offsetMs;
 }
+
+/** Returns wall clock minus monotonic clock now, in ms. */
+export function wallOffsetMs(): number {
+  return -clockOffsetMs(monotonicMs, Date.now);
+}

@@ -53,7 +53,7 @@ export class Restore {
   /** The highest burial number seen. */
   burySequence = 0;
   readonly #engine: Engine;
-  readonly #wallOffsetMs: number;
+  readonly #clockOffsetMs: number;
   readonly #nowMs: number;
   readonly #fields = emptyRecordFields();
   readonly #job = emptyJob();
@@ -62,10 +62,13 @@ export class Restore {
   readonly #onJob: (id: number) => number;
   #lastTube = "";
 
-  /** `onJob` is called with every id and returns the number of the job's log file. */
-  constructor(engine: Engine, wallOffsetMs: number, nowMs: number, onJob: (id: number) => number) {
+  /**
+   * `clockOffsetMs` is the log's clock minus the monotonic clock. `onJob` is called with every id
+   * and returns the number of the job's log file.
+   */
+  constructor(engine: Engine, clockOffsetMs: number, nowMs: number, onJob: (id: number) => number) {
     this.#engine = engine;
-    this.#wallOffsetMs = wallOffsetMs;
+    this.#clockOffsetMs = clockOffsetMs;
     this.#nowMs = nowMs;
     this.#onJob = onJob;
   }
@@ -123,9 +126,9 @@ export class Restore {
     job.delaySeconds = fields.delaySeconds;
     job.ttrSeconds = fields.ttrSeconds;
     job.bodyBytes = bodyBytes;
-    const wallOffsetMs = this.#offsetOfRecord();
-    job.atMs = fields.createdAtMs - wallOffsetMs;
-    const dueAtMs = Math.min(fields.deadlineAtMs - wallOffsetMs, this.#nowMs + delayMsMax(fields));
+    const offsetMs = this.#offsetOfRecord();
+    job.atMs = fields.createdAtMs - offsetMs;
+    const dueAtMs = Math.min(fields.deadlineAtMs - offsetMs, this.#nowMs + delayMsMax(fields));
     job.state = this.#stateOf(fields.state, dueAtMs);
     job.deadlineAtMs = job.state === JobState.Delayed ? dueAtMs : this.#sinceMs(job.state, dueAtMs);
     job.reserves = fields.reserves;
@@ -136,7 +139,7 @@ export class Restore {
     job.file = this.#onJob(fields.id);
     const attributesAt = tubeAt + tubeBytes;
     const attributes =
-      attributesAt === bodyAt ? undefined : this.#attributes.read(bytes, attributesAt, bodyAt, wallOffsetMs);
+      attributesAt === bodyAt ? undefined : this.#attributes.read(bytes, attributesAt, bodyAt, offsetMs);
     engine.restore(job, body, attributes);
   }
 
@@ -184,12 +187,12 @@ export class Restore {
   }
 
   /**
-   * Returns by how much the wall clock is ahead of the monotonic clock, for the times of the
-   * decoded record. A record from the future shows that the clock is behind, or was ahead then: no
-   * time has passed for its job, so that no more of its times remains than was recorded.
+   * Returns by how much the log's clock is ahead of the monotonic clock, for the times of the
+   * decoded record. A record from the future was written by a clock that was ahead: no time has
+   * passed for its job, so that no more of its times remains than was recorded.
    */
   #offsetOfRecord(): number {
-    return Math.max(this.#wallOffsetMs, this.#fields.createdAtMs - this.#nowMs);
+    return Math.max(this.#clockOffsetMs, this.#fields.createdAtMs - this.#nowMs);
   }
 
   /** Returns the state of a job now: a delay that ended while the server was down is over. */

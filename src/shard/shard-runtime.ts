@@ -25,7 +25,7 @@ import { JobDirectory } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
 import { Lease } from "../ring/lease-word.ts";
 import { LentIds } from "../ring/lent-ids.ts";
-import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
 import {
   type OwnLog,
   type RecordRoomOptions,
@@ -54,7 +54,12 @@ export interface ShardRuntimeOptions {
 
 /** A message from the binlog to a shard at startup. */
 type RecoveryMessage =
-  | { settings: readonly (readonly [pattern: string, text: string])[]; batches: readonly LoggedBatch[] }
+  | {
+      settings: readonly (readonly [pattern: string, text: string])[];
+      batches: readonly LoggedBatch[];
+      /** The log's clock minus the monotonic clock, ms. */
+      clockOffsetMs: number;
+    }
   | { bytes: Uint8Array; offsets: Uint32Array }
   | "end";
 
@@ -69,8 +74,6 @@ interface RecoveryPort {
   postMessage(message: LoadedMessage): void;
   close(): void;
 }
-
-const wallOffsetMs = (): number => Date.now() - monotonicMs();
 
 export class ShardRuntime {
   readonly role: ShardLoop;
@@ -140,13 +143,17 @@ export class ShardRuntime {
       onReady();
       return;
     }
-    const restore = this.#createRestore();
+    let clockOffsetMs = Number.NaN;
+    let restore: Restore | undefined;
     recovery.on("message", (message) => {
       if (message !== "end" && "settings" in message) {
+        ({ clockOffsetMs } = message);
+        restore = this.#createRestore(clockOffsetMs);
         this.#core.tubeSetter.restore([...message.settings, ...this.#options.tubes], monotonicMs());
-        this.#core.homes.restore(message.batches, wallOffsetMs(), monotonicMs());
+        this.#core.homes.restore(message.batches, clockOffsetMs, monotonicMs());
         return;
       }
+      assert(restore !== undefined, "the log's clock comes before its jobs");
       if (message !== "end") {
         restore.load(message.bytes, message.offsets);
         recovery.postMessage("loaded");
@@ -154,19 +161,19 @@ export class ShardRuntime {
       }
       restore.finish();
       this.#core.memory.settle();
-      records.attach(this.#core.engine, restore.burySequence);
+      records.attach(this.#core.engine, restore.burySequence, clockOffsetMs);
       recovery.postMessage({ warnings: zoneWarnings(this.#core.engine.schedules.table) });
       recovery.close();
       onReady();
     });
   }
 
-  #createRestore(): Restore {
+  #createRestore(clockOffsetMs: number): Restore {
     const { topology, shard } = this.#options;
     assert(topology.binlog !== undefined, "only a server with a log restores jobs");
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const files = new FileTable(topology.binlog.files);
-    return new Restore(this.#core.engine, wallOffsetMs(), monotonicMs(), (id) => {
+    return new Restore(this.#core.engine, clockOffsetMs, monotonicMs(), (id) => {
       directory?.set(id, shard);
       return files.find(id);
     });
@@ -187,7 +194,6 @@ function createRecords(
     shard,
     isFull: () => control.isSet(ControlWord.BinlogFull) || control.isSet(ControlWord.SharedLogFull),
     isWaiting: () => control.isSet(ControlWord.BinlogWaits),
-    wallOffsetMs,
     waitForRoom: (records) => waitForRecordRoom(records, room),
     lent,
     takeId: () => ids.take(),

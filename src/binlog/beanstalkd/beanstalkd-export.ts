@@ -31,11 +31,15 @@ export interface ExportResult {
   waitsBuried: number;
 }
 
-/** `out` must be a directory without a log of beanstalkd. */
+/**
+ * `out` must be a directory without a log of beanstalkd. `clockAheadMs` is how far the wall clock is
+ * ahead of the log's.
+ */
 export function exportForBeanstalkd(
   batches: Iterable<RecoveredBatch>,
   out: Disk,
   settingsDropped = 0,
+  clockAheadMs = 0,
 ): ExportResult {
   if (beanstalkdFiles(out).length > 0) {
     throw new BinlogError(
@@ -73,6 +77,9 @@ export function exportForBeanstalkd(
       fields.burySequence = Number.MAX_SAFE_INTEGER;
       dropped.waitsBuried++;
     }
+    // A deadline of 0 is none, and beanstalkd ignores those of jobs that aren't delayed.
+    fields.createdAtMs += clockAheadMs;
+    fields.deadlineAtMs += clockAheadMs;
     const record = new Uint8Array(beanstalkdRecordBytes(tube.length, body.length));
     const length = encodeBeanstalkdRecord(record, fields, tube, body);
     assert(length === record.length, "a record of beanstalkd has the length that was reserved");

@@ -25,6 +25,9 @@ import { FRAME_BYTES, MAX_STORED_BYTES, OWN_RECORD_BYTES, OwnKind } from "./segm
 
 /** Returns whether the record is the full record of a job, which creates the job. */
 export const isFull = (kind: number): boolean => kind === RecordKind.put;
+/** Returns whether a full record is that of a job, not of a schedule or a remembered key. */
+export const isJob = ({ bytes }: Memory, at: number): boolean =>
+  stateIn(bytes[at + 1]!) < RecordState.remembered;
 /** Returns whether the record changes a job that has a full record. */
 export const isUpdate = (kind: number): boolean => kind === RecordKind.update;
 /** Returns whether the record belongs to a pattern of tubes instead of a job. */

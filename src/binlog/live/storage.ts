@@ -195,6 +195,21 @@ export class Storage implements CompactionHost {
     }
   }
 
+  /** Takes a record of the log itself. Returns false if there is no room for it now. */
+  appendNow(bytes: Uint8Array): boolean {
+    if (this.#failure !== undefined || this.#closed || this.waiting || this.full || this.isBackedUp)
+      return false;
+    try {
+      this.#take(bytes, 0, bytes.length);
+      return true;
+    } catch (error) {
+      if (!isShortage(error)) this.#fail("write to", error);
+      else if (this.#tail.isEnding) this.#shortage.wait(this.#nowMs, systemCode(error));
+      else this.#shortage.begin(this.#nowMs, systemCode(error));
+      return false;
+    }
+  }
+
   #take(bytes: Uint8Array, start: number, length: number): void {
     if (CHECKED) assert(start + length <= bytes.length, "a taken record lies in its memory");
     assert(!this.#closed, "a closed log takes no record");

@@ -43,9 +43,15 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
 
 /** Appends the settings of a tube pattern. */
 export function appendSetting(storage: Storage, pattern: string, text: string): void {
+  const setting = settingRecord(pattern, text);
+  storage.appendOwned(setting, 0, setting.length);
+}
+
+/** Returns a SETTING. It is valid until the next call of a function here. */
+export function settingRecord(pattern: string, text: string): Uint8Array {
   const length = encodeSetting(piece, 0, asciiBytes(pattern), asciiBytes(text));
   assert(length <= MAX_RECORD_BYTES, "a SETTING is no longer than a record");
-  storage.appendOwned(piece.bytes, 0, length);
+  return piece.bytes.subarray(0, length);
 }
 
 /** Appends the state of a batch and its tallies. */

@@ -21,6 +21,7 @@ import {
   type SegmentHeader,
   sealFrame,
 } from "../format/segment-format.ts";
+import { CLOCK_PATTERN, readClock } from "../live/log-clock.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 
@@ -78,7 +79,21 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
 
 /** Returns the settings of tubes in the log, by pattern. */
 export function settingsOf(books: LogBooks): Map<string, string> {
-  return new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text]));
+  const settings = new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text]));
+  settings.delete(CLOCK_PATTERN);
+  return settings;
+}
+
+/** Returns how far the wall clock is ahead of the log's clock: see LogClock. */
+export function clockAheadMs(books: LogBooks): number {
+  return readClock(books.index.settings.get(CLOCK_PATTERN)?.text);
+}
+
+/** Returns when the newest job was put, by the log's clock; 0 if there is none. */
+export function newestMs({ kept }: LogVerdict): number {
+  let newest = { newestId: 0, newestMs: 0 };
+  for (const scan of kept) if (scan.newestId >= newest.newestId) newest = scan;
+  return newest.newestMs;
 }
 
 function bookSegment(index: RecordIndex, scan: SegmentScan): void {

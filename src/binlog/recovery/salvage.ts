@@ -9,7 +9,7 @@ import type { Disk } from "../disk/disk.ts";
 import { LENT_IDS } from "../live/id-lending.ts";
 import { Storage } from "../live/storage.ts";
 import { appendBatch, appendSetting, appendWholeJob } from "../live/whole-job.ts";
-import { type LogBooks, settingsOf } from "./log-recovery.ts";
+import type { LogBooks } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import { type OpenOptions, segmentBytesOf } from "./open-options.ts";
 import { recoveredJobs } from "./recovered-jobs.ts";
@@ -30,7 +30,7 @@ export function rewriteLog(options: OpenOptions, verdict: LogVerdict, books: Log
   assert(lastSequence >= verdict.lastSequence, "a rewrite continues the sequence");
   const log = emptyLog(first, lastSequence + 1, books.index.maxId, verdict.oldest);
   const storage = new Storage({ ...options, log, segmentBytes: segmentBytesOf(options), syncEvery: "never" });
-  for (const [pattern, text] of settingsOf(books)) appendSetting(storage, pattern, text);
+  for (const [pattern, { text }] of books.index.settings) appendSetting(storage, pattern, text);
   for (const batch of books.index.batches.list()) appendBatch(storage, batch);
   const source = { disk, scans: verdict.kept, index: books.index };
   for (const batch of recoveredJobs(source, 1, () => 0)) {

@@ -4,12 +4,13 @@ import { assert } from "../../base/assert.ts";
 import { Memory } from "../../base/memory.ts";
 import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.ts";
 import { decodeLogBatchHeader, type LogBatchHeader } from "../../message/log-batch.ts";
-import { RECORD_ID_AT } from "../../message/record.ts";
+import { createdAtMsOf, RECORD_ID_AT } from "../../message/record.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
   isBatch,
   isBeyondVersion1,
   isFull,
+  isJob,
   isSetting,
   isTally,
   isUpdate,
@@ -75,6 +76,9 @@ export interface SegmentScan {
   oldest: number;
   /** The highest id in its header and its PUTs. */
   maxId: number;
+  /** The highest id of a job's full record here, and when that job was put; 0 for none. */
+  newestId: number;
+  newestMs: number;
   /** The highest lent id according to the last END, MARK or DROP; -1 if there is none. */
   idsLent: number;
   /**
@@ -169,6 +173,8 @@ function emptyScan(bytes: Uint8Array, number: number): SegmentScan {
     synced: 0,
     oldest: 0,
     maxId: 0,
+    newestId: 0,
+    newestMs: 0,
     idsLent: -1,
     beyond: 0,
     lowestSequence: 0,
@@ -297,7 +303,7 @@ class SegmentScanner {
     if (this.#takeFlow(kind, at, recordBytes)) return;
     if (kind < OwnKind.end) {
       const id = view.getFloat64(record + RECORD_ID_AT, true);
-      if (isFull(kind) && id > scan.maxId) scan.maxId = id;
+      if (isFull(kind)) this.#takeId(id, record);
       if (isUpdate(kind)) this.#columns.addUpdate(bytes, record, recordBytes);
       scan.hasAttributes ||= isBeyondVersion1(view, record);
       assert(at + FRAME_BYTES + recordBytes <= bytes.length, "a booked record lies in its file");
@@ -321,6 +327,15 @@ class SegmentScanner {
       scan.promisesNext = bytes[record + 1] === 1;
       scan.reason = "sealed";
     }
+  }
+
+  /** Notes the id of a full record, and when the newest job was put. */
+  #takeId(id: number, record: number): void {
+    const scan = this.#scan;
+    if (id > scan.maxId) scan.maxId = id;
+    if (id <= scan.newestId || !isJob(this.#memory, record)) return;
+    scan.newestId = id;
+    scan.newestMs = createdAtMsOf(this.#memory.view, record);
   }
 
   /** Collects a record of a batch. Returns true if the record changes no job. */

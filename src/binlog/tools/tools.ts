@@ -11,7 +11,7 @@ import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
 import type { StorageNotice } from "../live/storage-options.ts";
-import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
+import { clockAheadMs, type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";
 import { readLog } from "../recovery/read-log.ts";
@@ -120,7 +120,7 @@ export function dump(options: ToolOptions, to: NodeJS.WritableStream): Promise<n
   return withLog(options, false, async (open, verdict, books) => {
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
     const extras = {
-      settings: settingsOf(books),
+      settings: new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text])),
       batches: books.index.batches.list(),
       hasAttributes: verdict.kept.some((scan) => scan.hasAttributes),
     };
@@ -249,6 +249,6 @@ export function exportBeanstalkd(options: ToolOptions, out: string): Promise<Exp
   return withLog(options, false, (open, verdict, books) => {
     makeFolder(out);
     const batches = recoveredJobs({ disk: open.disk, scans: verdict.kept, index: books.index }, 1, () => 0);
-    return exportForBeanstalkd(batches, RealDisk.ofTool(out), books.index.settings.size);
+    return exportForBeanstalkd(batches, RealDisk.ofTool(out), settingsOf(books).size, clockAheadMs(books));
   });
 }

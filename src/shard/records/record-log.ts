@@ -49,11 +49,6 @@ interface RecordLogOptions {
   isFull: () => boolean;
   /** Returns whether the log cannot write for lack of room. */
   isWaiting: () => boolean;
-  /**
-   * Returns wall clock minus monotonic clock now, in ms. Records outlive the monotonic clock, and
-   * the wall clock may be set.
-   */
-  wallOffsetMs: () => number;
   /** Called while the ring is full. It returns when the binlog may have made room. */
   waitForRoom: (records: RecordLog) => void;
   /** The highest id that the log has lent. */
@@ -94,11 +89,8 @@ export class RecordLog implements RecordSink {
   #burySequence = 0;
   /** The last value read from `lent`. */
   #lentLow = 0;
-  /**
-   * Wall clock minus monotonic clock at the first record of the turn. Reading two clocks per record
-   * would cost a tenth of a microsecond.
-   */
-  #wallOffsetMs = Number.NaN;
+  /** The log's clock minus the monotonic clock, ms. Records outlive the monotonic clock. */
+  #clockOffsetMs = Number.NaN;
   /** Tube names as bytes, encoded once per tube. */
   readonly #tubeNames = new WeakMap<object, Uint8Array>();
 
@@ -120,10 +112,12 @@ export class RecordLog implements RecordSink {
   }
 
   /**
-   * Sets the engine whose jobs are logged and the highest burial number in the log. Called before
-   * the first record.
+   * Sets the engine whose jobs are logged, the highest burial number in the log, and the log's
+   * clock minus the monotonic clock. Called before the first record.
    */
-  attach(engine: Engine, burySequence: number): void {
+  attach(engine: Engine, burySequence: number, clockOffsetMs: number): void {
+    assert(Number.isFinite(clockOffsetMs), "a log has a clock");
+    this.#clockOffsetMs = clockOffsetMs;
     assert(this.#attached === undefined, "a log gets its engine once");
     this.#attached = engine;
     assert(burySequence >= 0 && this.lastNumber === 0, "a log gets its engine before its first record");
@@ -151,7 +145,6 @@ export class RecordLog implements RecordSink {
   publish(): boolean {
     assert(this.lastNumber >= this.shownNumber, "records become visible in order");
     this.shownNumber = this.lastNumber;
-    this.#wallOffsetMs = Number.NaN;
     return this.ring.publish();
   }
 
@@ -299,11 +292,11 @@ export class RecordLog implements RecordSink {
   /** Returns the attributes of a job, padded. They are valid until the next call. */
   #attributes(slot: number, fixed: boolean, mutable: boolean, keyJob = 0): Uint8Array {
     const writer = this.#attributeWriter;
-    const wallOffsetMs = this.#offsetMs();
+    const { attributes } = this.#engine().policies;
     writer.clear();
-    if (fixed) this.#engine().policies.attributes.writeFixed(slot, writer, wallOffsetMs);
+    if (fixed) attributes.writeFixed(slot, writer, this.#clockOffsetMs);
     if (keyJob > 0) writer.float64(Attribute.KeyJob, keyJob);
-    if (mutable) this.#engine().policies.attributes.writeMutable(slot, writer, wallOffsetMs);
+    if (mutable) attributes.writeMutable(slot, writer, this.#clockOffsetMs);
     return writer.bytes.subarray(0, writer.pad());
   }
 
@@ -335,7 +328,7 @@ export class RecordLog implements RecordSink {
   batch(batch: Readonly<BatchFacts>): void {
     assert(batch.name.length <= TUBE_NAME_BYTES_MAX, "the name of a batch fits into a record");
     const at = this.#claim(BATCH_FIXED_BYTES + batch.name.length);
-    encodeBatch(this.#memory, at, batch, this.#offsetMs());
+    encodeBatch(this.#memory, at, batch, this.#clockOffsetMs);
   }
 
   #delete(id: number): void {
@@ -362,15 +355,9 @@ export class RecordLog implements RecordSink {
     const row = rowOf(slot);
     if (CHECKED) assert(page.state[row] !== JobState.Free, "a record describes an existing job");
     const fields = this.#fields;
-    fillRecordFields(fields, page, row, page.state[row] as JobState, this.#offsetMs());
+    fillRecordFields(fields, page, row, page.state[row] as JobState, this.#clockOffsetMs);
     if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;
     return fields;
-  }
-
-  #offsetMs(): number {
-    if (Number.isNaN(this.#wallOffsetMs)) this.#wallOffsetMs = this.#options.wallOffsetMs();
-    if (CHECKED) assert(Number.isFinite(this.#wallOffsetMs), "the difference of the clocks is finite");
-    return this.#wallOffsetMs;
   }
 
   #tubeName(slot: number): Uint8Array {

@@ -4,7 +4,7 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { NewJob } from "../../engine/jobs/new-job.ts";
 import { isSameTiming, type ScheduleFacts, type ScheduleProgress } from "../../engine/schedules/schedule.ts";
-import type { ScheduleBody } from "../../engine/schedules/schedules.ts";
+import { BACK_MS_MAX, type ScheduleBody } from "../../engine/schedules/schedules.ts";
 import { badScheduleReply, Reply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
 import { SCHEDULE_BODY_BYTES_MAX } from "../../protocol/schedule-options.ts";
@@ -105,13 +105,17 @@ export class ScheduleSetter {
     const before = known?.progress;
     const goesOn = known !== undefined && isSameTiming(known.timing, facts.timing);
     const { schedules } = this.#options.engine;
+    // Just after the clock went back, a tick from before could come again.
+    const lastMs = before?.lastMs ?? 0;
+    const isRecent = lastMs <= wallMs + BACK_MS_MAX;
+    const afterMs = isRecent ? Math.max(wallMs, lastMs) : wallMs;
     return {
       version,
       anchorMs: goesOn ? known.progress.anchorMs : wallMs,
-      nextMs: goesOn ? known.progress.nextMs : schedules.firstTick(facts.timing, wallMs, wallMs),
+      nextMs: goesOn ? known.progress.nextMs : schedules.firstTick(facts.timing, wallMs, afterMs),
       heldMs: goesOn ? known.progress.heldMs : 0,
       paused: before?.paused ?? false,
-      lastMs: before?.lastMs ?? 0,
+      lastMs,
       lateJobs: goesOn ? known.progress.lateJobs : 0,
       fired: before?.fired ?? 0,
       runs: before?.runs ?? 0,

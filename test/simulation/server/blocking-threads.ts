@@ -85,6 +85,7 @@ export class BlockingThreads {
       shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
       counters,
+      clock: this.#server.logClock,
       givesWay: topology.binlog!.thread !== undefined,
       surroundings: this.#server.surroundings,
     });

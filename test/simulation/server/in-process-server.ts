@@ -66,20 +66,21 @@ export class InProcessServer extends ServerParts {
    */
   restore(onBatch: (batch: RecoveredBatch) => void = () => {}): void {
     const { topology } = this;
-    const { opened, wallOffsetMs } = this.log!;
+    const { opened } = this.log!;
+    const { offsetMs } = this.logClock!;
     this.binlog!.beginIds(this.firstJobId(opened));
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     const files = new FileTable(topology.binlog!.files);
     const restores = this.shards.map(
       ({ engine }, shard) =>
-        new Restore(engine, wallOffsetMs, this.nowMs, (id) => {
+        new Restore(engine, offsetMs, this.nowMs, (id) => {
           directory?.set(id, shard);
           return files.find(id);
         }),
     );
     for (const { homes, tubeSetter } of this.shards) {
       tubeSetter.restore(opened.settings, this.nowMs);
-      homes.restore(opened.batches, wallOffsetMs, this.nowMs);
+      homes.restore(opened.batches, offsetMs, this.nowMs);
     }
     for (const batch of this.binlog!.recovered(opened)) {
       onBatch(batch);
@@ -87,7 +88,7 @@ export class InProcessServer extends ServerParts {
     }
     for (const [shard, restore] of restores.entries()) {
       restore.finish();
-      this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence);
+      this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence, offsetMs);
     }
     this.binlog!.publishProgress(opened.storage);
     this.binlog!.publishState(opened.storage);

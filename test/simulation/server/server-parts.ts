@@ -6,6 +6,7 @@ import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts"
 import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
 import { type ProcessFacts, statsText } from "../../../src/acceptor/state/stats-text.ts";
 import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
+import type { LogClock } from "../../../src/binlog/live/log-clock.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { Surroundings } from "../../../src/loop/point.ts";
@@ -67,6 +68,7 @@ export class ServerParts {
   readonly records: readonly RecordLog[];
   readonly log: InProcessLog | undefined;
   readonly binlog: BinlogCore | undefined;
+  readonly logClock: LogClock | undefined;
   /** Largest advance of the clock between two steps, ms. */
   tickMs: number;
   /** See the option. */
@@ -155,7 +157,8 @@ export class ServerParts {
     const facts = processFacts(compat, this.nowMs);
     const { topology } = this;
     this.binlog = topology.binlog === undefined ? undefined : new BinlogCore(topology);
-    this.records = this.log === undefined ? [] : this.#createRecords(this.log);
+    this.logClock = this.log?.opened.startClock(() => this.log!.wallOffsetMs, this.nowMs);
+    this.records = this.log === undefined ? [] : this.#createRecords();
     this.shards = Array.from(
       { length: shards },
       (_, shard) =>
@@ -197,7 +200,7 @@ export class ServerParts {
     return this.log?.opened.storage;
   }
 
-  #createRecords(log: InProcessLog): RecordLog[] {
+  #createRecords(): RecordLog[] {
     const control = new ControlWords(this.topology.control);
     const counters = countersOf(this.topology, binlogRole(this.topology));
     const lent = new LentIds(control.words, ControlWord.IdsLent);
@@ -209,7 +212,6 @@ export class ServerParts {
         shard,
         isFull: () => control.isSet(ControlWord.BinlogFull),
         isWaiting: () => control.isSet(ControlWord.BinlogWaits),
-        wallOffsetMs: () => log.wallOffsetMs,
         waitForRoom: (records) => waitForRecordRoom(records, room),
         lent,
         takeId: () => ids.take(),

@@ -46,6 +46,15 @@ describe("a cron expression", () => {
       }
   });
 
+  it("with both day fields matches either of them, and with a + both", () => {
+    const days = (cron: string): string[] =>
+      ticks(cron, "2026-11-01T00:00Z", 4).map((text) => text.slice(5, 10));
+    assert.deepEqual(days("0 12 10 * FRI"), ["11-06", "11-10", "11-13", "11-20"]);
+    assert.deepEqual(days("0 12 10 * *"), ["11-10", "12-10", "01-10", "02-10"]);
+    assert.deepEqual(days("0 12 * * FRI"), ["11-06", "11-13", "11-20", "11-27"]);
+    assert.deepEqual(days("0 12 13 * +FRI"), ["11-13", "08-13", "10-13", "04-13"]);
+  });
+
   it("that is wrong is told with its field", () => {
     for (const [cron, problem] of [
       ["0 25 * * *", /field 2 \(hour\): "25" is not \*, 0 to 23/],

@@ -91,6 +91,25 @@ describe("the body of a schedule", () => {
       });
 });
 
+describe("another timing just after the clock went back", () => {
+  for (const [seconds, aheadMs, nextMs] of [
+    [10, -1, NOW_MS + 10_000],
+    [10, 0, NOW_MS + 10_000],
+    [10, 10_000, NOW_MS + 20_000],
+    [10, 60_000, NOW_MS + 70_000],
+    [10, 60_001, NOW_MS + 10_000],
+    [3600, 3_599_000, NOW_MS + 3_600_000],
+  ] as const)
+    it(`every ${seconds} s, the last tick ${aheadMs} ms ahead: no tick comes again`, () => {
+      const { schedules, set } = scene(1);
+      assert.equal(set("s", 0, 1, 7), "SET");
+      const { table } = schedules[0]!;
+      table.get("s")!.lastMs = NOW_MS + aheadMs;
+      assert.equal(set("s", 0, 1, seconds), "SET");
+      assert.equal(table.get("s")!.nextMs, nextMs);
+    });
+});
+
 describe("a shard with as many schedules as it may have", () => {
   for (const shards of [1, 2]) {
     it(`sets one that it has, and refuses a new one, ${shards} shards`, () => {
