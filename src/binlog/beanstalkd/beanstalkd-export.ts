@@ -32,8 +32,8 @@ export interface ExportResult {
 }
 
 /**
- * `out` must be a directory without a log of beanstalkd. `clockAheadMs` is how far the wall clock is
- * ahead of the log's.
+ * `out` must be a directory without a log of beanstalkd. `clockAheadMs` is how far the wall clock
+ * is ahead of the log's.
  */
 export function exportForBeanstalkd(
   batches: Iterable<RecoveredBatch>,

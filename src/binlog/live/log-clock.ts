@@ -11,7 +11,7 @@ export const CLOCK_PATTERN = "@clock";
 const AHEAD = "ahead=";
 /** Time between two looks at the wall clock. */
 const LOOK_MS = 1000;
-/** A smaller difference is not noted: readings of two clocks differ by as much on a busy machine. */
+/** A smaller difference isn't noted: readings of two clocks differ by as much under load. */
 const STEP_MS_MIN = 100;
 /** No clock shows a later time: the end of the year 9999. */
 const LAST_MS = 253_402_300_800_000;
