@@ -1,6 +1,7 @@
 // The log's clock, which the times in its records follow. It is the wall clock without the steps
-// that it made while a server ran, so that a delay lasts as long as it was recorded to, whoever sets
-// the wall clock. The log has a note of how far the wall clock is ahead: docs/architecture/log-format.md.
+// that it made while a server ran, so that a delay lasts as long as it was recorded to, whoever
+// sets the wall clock. The log has a note of how far the wall clock is ahead:
+// docs/architecture/log-format.md.
 
 import { assert } from "../../base/assert.ts";
 import type { Storage } from "./storage.ts";
