@@ -1,5 +1,5 @@
-// Times in the log, and wall clocks that are wrong at a start or step while the server runs: no more
-// of a delay, of a time to live or of the memory of a key remains than was recorded, and exactly as
+// Times in the log, and wall clocks that are wrong at a start or step while the server runs: no
+// more of a delay, of a time to live or of the memory of a key remains than was recorded, and as
 // much as should where the server can know it.
 
 import assert from "node:assert/strict";
@@ -41,7 +41,7 @@ const DOWN_MS_MAX = 60_000;
 /** Smaller steps aren't noted, and each start may miss one. */
 const SLACK_MS = 100 * PROCESSES;
 
-/** What a put has recorded, and what is known of it: times are those of the campaign's true clock. */
+/** What a put has recorded, and what is known of it, in times of the campaign's true clock. */
 interface Recorded {
   readonly delayMs: number;
   readonly ttlMs: number;
