@@ -17,7 +17,7 @@ const STEP_MS_MIN = 100;
 /** No clock shows a later time: the end of the year 9999. */
 const LAST_MS = 253_402_300_800_000;
 
-export interface LogClockOptions {
+interface LogClockOptions {
   readonly storage: Storage;
   /** How far the wall clock is ahead of the log's clock, as the log has it. */
   readonly notedMs: number;
@@ -34,7 +34,7 @@ export function readClock(text: string | undefined): number {
   return Math.abs(aheadMs) < LAST_MS ? aheadMs : 0;
 }
 
-export const clockText = (aheadMs: number): string => `${AHEAD}${Math.round(aheadMs)}`;
+const clockText = (aheadMs: number): string => `${AHEAD}${Math.round(aheadMs)}`;
 
 export class LogClock {
   /** The log's clock minus the monotonic clock, ms. It never changes while the server runs. */
