@@ -62,8 +62,10 @@ export const ControlWord = {
   BackupAnswered: 288,
   /** How many schedules have moved to another shard, in two words (see ring/job-ids.ts). */
   ScheduleMoves: 304,
+  /** The same of jobs. */
+  JobMoves: 320,
 } as const;
-const CONTROL_WORDS = 320;
+const CONTROL_WORDS = 336;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;

@@ -42,7 +42,7 @@ import { MemoryBudget } from "./sessions/memory-budget.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
 import { SlicedCommands, TURN_JOBS_MAX } from "./slices/sliced-commands.ts";
 import { DeadLetters } from "./transfer/dead-letters.ts";
-import { TransferReceiver } from "./transfer/transfer-receiver.ts";
+import { TransferReceiver, type TransferReceiverOptions } from "./transfer/transfer-receiver.ts";
 import { TransferSender } from "./transfer/transfer-sender.ts";
 
 /** Due timers processed in one turn: about a microsecond each. */
@@ -179,7 +179,7 @@ export abstract class ShardParts implements ClientEffects {
     this.deadLetters = new DeadLetters(this.engine, this.transferSender);
     const takeJobId = this.#idTaker(directory, shard);
     this.homes = new BatchHomes({ ...travel, shard, shardOf, onSettled });
-    this.transferReceiver = new TransferReceiver({ ...travel, onArrived: (id) => directory?.set(id, shard) });
+    this.transferReceiver = this.#makeReceiver(travel, directory, shard);
     if (meter !== undefined) {
       this.control = new ControlHandler({
         shard: this,
@@ -195,6 +195,20 @@ export abstract class ShardParts implements ClientEffects {
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
     const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
     this.puts = new PutIntake(this.engine, this.replies, this.controlWords, set);
+  }
+
+  #makeReceiver(
+    travel: Omit<TransferReceiverOptions, "onArrived">,
+    directory: JobDirectory | undefined,
+    shard: number,
+  ): TransferReceiver {
+    const moves = new JobIds(this.controlWords.words, ControlWord.JobMoves);
+    const onArrived = (id: number): void => {
+      // First: a list of jobs may omit one on its old shard once the directory names the new one.
+      moves.take();
+      directory?.set(id, shard);
+    };
+    return new TransferReceiver({ ...travel, onArrived });
   }
 
   #idTaker(directory: JobDirectory | undefined, shard: number): () => number {

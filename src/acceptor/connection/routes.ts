@@ -193,11 +193,11 @@ function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolea
 /** Lists the jobs of one tube, or of all tubes on all shards. */
 function listJobs(parts: CommandParts, request: Request): boolean {
   const { acceptor, pipeline, conversations } = parts;
-  const { shards, listQueue } = acceptor;
+  const { shards, places, listQueue } = acceptor;
   if (shards === 1 || !isEveryTube(request.tube))
     return pipeline.sendCounted(namedShard(shards, request), request);
   if (!pipeline.isIdle) return false;
-  return beginList(parts, request, new ListAllJobs(conversations, shards, request, listQueue));
+  return beginList(parts, request, new ListAllJobs(conversations, places, request, listQueue));
 }
 
 /** Begins a list over all shards, once it is its turn. */
@@ -225,10 +225,10 @@ function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request
 
 function listSchedules(parts: CommandParts, request: Request): boolean {
   const { acceptor, pipeline, conversations } = parts;
-  const { shards, listQueue } = acceptor;
+  const { shards, places, listQueue } = acceptor;
   if (shards === 1) return pipeline.sendCounted(0, request);
   if (!pipeline.isIdle) return false;
-  return beginList(parts, request, new ListSchedules(conversations, shards, request, listQueue));
+  return beginList(parts, request, new ListSchedules(conversations, places, request, listQueue));
 }
 
 function nameClient({ acceptor, client, pipeline }: CommandParts, { op, name }: Request): boolean {

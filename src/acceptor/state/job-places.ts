@@ -12,6 +12,7 @@ export class JobPlaces {
   /** Sequence numbers of tubes and of changes to tube settings. */
   readonly #sequences: JobIds;
   readonly #scheduleMoves: JobIds;
+  readonly #jobMoves: JobIds;
   /** Undefined with one shard, which has all jobs. */
   readonly #directory: JobDirectory | undefined;
 
@@ -21,6 +22,7 @@ export class JobPlaces {
     this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
     this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
     this.#scheduleMoves = new JobIds(this.#control.words, ControlWord.ScheduleMoves);
+    this.#jobMoves = new JobIds(this.#control.words, ControlWord.JobMoves);
     this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
   }
 
@@ -39,6 +41,11 @@ export class JobPlaces {
   /** A number that changes whenever a schedule moves to another shard. */
   get scheduleMoves(): number {
     return this.#scheduleMoves.next;
+  }
+
+  /** A number that changes whenever a job arrives on another shard. */
+  get jobMoves(): number {
+    return this.#jobMoves.next;
   }
 
   /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */

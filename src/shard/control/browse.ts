@@ -3,9 +3,9 @@
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
-import { turnBudget } from "../../engine/walks/job-walk.ts";
+import { stateBit, turnBudget } from "../../engine/walks/job-walk.ts";
 import type { BrowsePart, BrowseQuestion, JobFacts } from "../../message/control.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 import { IdWalk, type Walk } from "./id-walk.ts";
@@ -131,7 +131,10 @@ class BrowseScan extends Browse {
 function scanWalk({ engine, nowMs }: ControlShard, question: BrowseQuestion): Walk {
   const { tube: name, states, where, afterId } = question;
   const after = Math.max(afterId, (where.idFrom ?? 1) - 1);
-  const filter = filterOf(states, where, nowMs);
+  // A job in transit to another shard is shown as reserved.
+  const inTransit = states.includes("reserved") ? stateBit(JobState.Moving) : 0;
+  const settled = filterOf(states, where, nowMs);
+  const filter = { ...settled, states: settled.states | inTransit };
   const tube = name === undefined ? undefined : engine.findTube(name);
   const ids = tube === undefined ? undefined : queuedIds(engine, tube, states, after);
   return ids === undefined ? engine.walk(filter, after) : new IdWalk(engine, ids, filter, after);

@@ -13,7 +13,7 @@ const JOBS_MAX = 1000;
 
 /**
  * Returns the ids above `afterId`. Undefined if there are too many, or if the states include
- * reserved jobs, which a tube does not list.
+ * reserved jobs, which a tube does not list, as those in transit, which look reserved.
  */
 export function queuedIds(
   { jobs }: Engine,
@@ -23,8 +23,8 @@ export function queuedIds(
 ): Float64Array | undefined {
   const wanted: readonly JobState[] = states.map(stateOf);
   const count = wanted.reduce<number>((sum, state) => sum + tube.jobsIn(state), 0);
-  if (count > JOBS_MAX || (wanted.includes(JobState.Reserved) && tube.jobsIn(JobState.Reserved) > 0))
-    return undefined;
+  const unlisted = tube.jobsIn(JobState.Reserved) + tube.jobsIn(JobState.Moving);
+  if (count > JOBS_MAX || (wanted.includes(JobState.Reserved) && unlisted > 0)) return undefined;
   const ids = new Float64Array(count);
   let length = 0;
   const note = (slot: number): void => {

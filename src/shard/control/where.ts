@@ -18,7 +18,7 @@ const STATES: Readonly<Record<StateName, JobState>> = {
 
 export const stateOf = (name: StateName): JobState => STATES[name];
 
-/** Returns the part of the filter that a walk applies. */
+/** Returns the part of the filter that a walk applies. Jobs in transit do not match. */
 export function filterOf(states: readonly StateName[], where: Where, nowMs: number): JobFilter {
   return {
     states: states.reduce((bits, name) => bits | stateBit(STATES[name]), 0),

@@ -260,7 +260,7 @@ export function listAllJobs(choice: JobChoice, afterId: number, showBytes: numbe
     [...model.jobs.values()].map(asShown).flatMap((job) => {
       const tube = job.tube.name;
       if (job.id <= afterId || !fits(job, { ...choice, tube })) return [];
-      return [{ id: job.id, tube, text: listedJob(job, showBytes, { tube }) }];
+      return [{ id: job.id, text: listedJob(job, showBytes, { tube }) }];
     });
   return { ...simple(text), kind: "list-all", afterId, limit: choice.limit ?? LIST_LIMIT, rows };
 }

@@ -5,7 +5,6 @@ import assert from "node:assert/strict";
 /** A job as it would be listed at some moment. */
 export interface ListedRow {
   readonly id: number;
-  readonly tube: string;
   readonly text: string;
 }
 
@@ -14,8 +13,8 @@ export class ListOfAll {
   readonly #limit: number;
   /** By id, all rows that there were since it began. */
   readonly #rows = new Map<number, Set<string>>();
-  /** Jobs that were there all the time, each in one tube. */
-  #always: Map<number, string> | undefined;
+  /** Jobs that were there all the time, whatever their tubes. */
+  #always: ReadonlySet<number> | undefined;
 
   constructor(afterId: number, limit: number) {
     this.#afterId = afterId;
@@ -24,14 +23,13 @@ export class ListOfAll {
 
   /** Notes the listed jobs that exist at this moment. */
   note(rows: readonly ListedRow[]): void {
-    const now = new Map(rows.map(({ id, tube }) => [id, tube]));
+    const now = new Set(rows.map(({ id }) => id));
     for (const { id, text } of rows) {
       const known = this.#rows.get(id);
       if (known === undefined) this.#rows.set(id, new Set([text]));
       else known.add(text);
     }
-    const before = this.#always ?? now;
-    this.#always = new Map([...before].filter(([id, tube]) => now.get(id) === tube));
+    this.#always = this.#always?.intersection(now) ?? now;
   }
 
   /** `text` is a list without what depends on the clock. */
@@ -48,7 +46,7 @@ export class ListOfAll {
     }
     assert.ok(next === 0 || next > this.#afterId, `a list that continues after ${next}`);
     assert.ok(next === 0 || next >= (ids.at(-1) ?? 0), `a list that continues after ${next}, before its end`);
-    for (const id of this.#always.keys())
+    for (const id of this.#always)
       if (next === 0 || id <= next) assert.ok(ids.includes(id), `job ${id} was there, and is not listed`);
   }
 }

@@ -12,6 +12,7 @@ import { OptionTag } from "../../../protocol/option-rows.ts";
 import { optionNumber } from "../../../protocol/options.ts";
 import type { Request } from "../../../protocol/request.ts";
 import { EVERY_TUBE } from "../../../protocol/tube-name.ts";
+import type { JobPlaces } from "../../state/job-places.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import { GatheredList } from "./gathered-list.ts";
@@ -23,8 +24,8 @@ const PART_BYTES_MIN = 8 * 1024;
 export class ListAllJobs extends GatheredList {
   readonly #limit: number;
 
-  constructor(host: ConversationHost, shards: number, request: Request, queue: SerialQueue) {
-    super(host, shards, request, queue);
+  constructor(host: ConversationHost, places: JobPlaces, request: Request, queue: SerialQueue) {
+    super(host, places, request, queue);
     this.#limit = optionNumber(request.options, OptionTag.Limit) ?? LIST_LIMIT_USUAL;
   }
 
@@ -33,6 +34,10 @@ export class ListAllJobs extends GatheredList {
     // Together the shards do the work of two lists at most. They stop at about the same id if jobs
     // are spread evenly.
     ListPartView.limitText(message, Math.max(PART_BYTES_MIN, (2 * LIST_TEXT_BYTES_MAX) / shards));
+  }
+
+  protected moves({ jobMoves }: JobPlaces): number {
+    return jobMoves;
   }
 
   protected merge(parts: readonly Buffer[]): string {

@@ -5,6 +5,7 @@ import { optionNumber } from "../../../protocol/options.ts";
 import type { Request } from "../../../protocol/request.ts";
 import { mergedSchedules, type SchedulePage, scheduleListText } from "../../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../../protocol/schedule-options.ts";
+import type { JobPlaces } from "../../state/job-places.ts";
 import type { SerialQueue } from "../../state/serial-queue.ts";
 import type { ConversationHost } from "../conversation-host.ts";
 import { GatheredList } from "./gathered-list.ts";
@@ -12,9 +13,13 @@ import { GatheredList } from "./gathered-list.ts";
 export class ListSchedules extends GatheredList {
   readonly #limit: number;
 
-  constructor(host: ConversationHost, shards: number, request: Request, queue: SerialQueue) {
-    super(host, shards, request, queue);
+  constructor(host: ConversationHost, places: JobPlaces, request: Request, queue: SerialQueue) {
+    super(host, places, request, queue);
     this.#limit = optionNumber(request.options, OptionTag.Limit) ?? SCHEDULE_LIST_USUAL;
+  }
+
+  protected moves({ scheduleMoves }: JobPlaces): number {
+    return scheduleMoves;
   }
 
   protected merge(parts: readonly Buffer[]): string {

@@ -18,6 +18,8 @@ const BODY_MAX = 200;
 const BODY_MAX_MAX = 65_536;
 /** Maximum of body bytes on a page; JSON escapes may make it six times as long. */
 const PAGE_BODY_BYTES_MAX = 2 * 1024 * 1024;
+/** The shards list once more while jobs move between them, at most this often. */
+const ROUNDS_MAX = 4;
 /** A page ends after this many jobs or ms, even if it holds few. */
 const LOOKS_MAX = 200_000;
 const PAGE_MS_MAX = 200;
@@ -131,9 +133,9 @@ async function browse(
     throw new Problem("forbidden", 'A search for text, unique or group needs the permission "bodies".');
   const sight = { isMsgpack: wantsMsgpack(request), seesTexts: maySeeTexts(request) };
   const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
-  const untilMs = service.nowMs() + PAGE_MS_MAX;
+  const fullAtMs = service.nowMs() + PAGE_MS_MAX;
   const isFull = (): boolean =>
-    page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= untilMs;
+    page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= fullAtMs;
   const shards =
     place.tube === undefined
       ? Array.from({ length: service.topology.shards }, (_, shard) => shard)
@@ -145,10 +147,7 @@ async function browse(
       limit: limit - page.items.length,
       bodyBytesMax: Math.max(1, Math.floor((PAGE_BODY_BYTES_MAX - page.bodyBytes) / shards.length)),
     };
-    const parts = await Promise.all(
-      shards.map((shard) => partsOf(service, shard, { ...place, afterId }, left, { request, untilMs })),
-    );
-    const { jobs, doneId, examined } = merged(parts, left.limit, place.order);
+    const { jobs, doneId, examined } = await listed(service, shards, { ...place, afterId }, left, sight);
     page.examined += examined;
     for (const facts of jobs) {
       page.bodyBytes += facts.body?.length ?? 0;
@@ -162,21 +161,61 @@ async function browse(
 }
 
 interface Merged {
+  /** By id over several shards, each once. */
   readonly jobs: readonly JobFacts[];
   /** All jobs up to this id are on the page or don't match; undefined if there are no more. */
   readonly doneId: number | undefined;
   readonly examined: number;
 }
 
+interface Sight {
+  readonly seesTexts: boolean;
+}
+
+type Asked = Query & { readonly limit: number; readonly bodyBytesMax: number };
+
+/**
+ * Returns the jobs of several shards. A job that moves meanwhile may be on neither its old shard's
+ * list nor its new one's. So if any job has moved, all shards list once more, as in `list-jobs *`
+ * (acceptor/fanout/lists/gathered-list.ts), up to the id at which the lists so far end.
+ */
+export async function listed(
+  service: Pick<Service, "core" | "control" | "nowMs">,
+  shards: readonly number[],
+  place: Cursor,
+  given: Asked,
+  sight: Sight,
+): Promise<Merged> {
+  const { places } = service.core;
+  const lists: BrowsePart[][] = [];
+  for (let round = 1; ; round++) {
+    const moves = places.jobMoves;
+    const untilMs = service.nowMs() + PAGE_MS_MAX;
+    const idTo = Math.min(given.idTo ?? Number.MAX_SAFE_INTEGER, endOf(lists));
+    const asked = round === 1 ? given : { ...given, idTo };
+    lists.push(
+      ...(await Promise.all(
+        shards.map((shard) => partsOf(service, shard, place, asked, { ...sight, untilMs })),
+      )),
+    );
+    if (shards.length === 1 || round === ROUNDS_MAX || places.jobMoves === moves)
+      return merged(lists, given.limit, place.order);
+  }
+}
+
+/** Returns the id up to which all lists are complete; Infinity if they have ended. */
+const endOf = (lists: readonly (readonly BrowsePart[])[]): number =>
+  lists.reduce((end, parts) => {
+    const { hasEnded, doneId } = parts.at(-1)!;
+    return hasEnded ? end : Math.min(end, doneId);
+  }, Number.POSITIVE_INFINITY);
+
 /**
  * Merges the jobs of several shards by id, each once: one that has just moved is on two of them.
  */
 function merged(lists: readonly (readonly BrowsePart[])[], limit: number, order: Cursor["order"]): Merged {
-  const ends = lists.map((parts) => parts.at(-1)!);
   const examined = lists.flat().reduce((sum, part) => sum + part.examined, 0);
-  const endId = Math.min(
-    ...ends.map(({ hasEnded, doneId }) => (hasEnded ? Number.POSITIVE_INFINITY : doneId)),
-  );
+  const endId = endOf(lists);
   const all = lists.flat().flatMap(({ jobs }) => jobs);
   if (order === "scan" && lists.length > 1) all.sort((a, b) => a.id - b.id);
   const jobs = all.filter(({ id }, at) => id <= endId && id !== all[at - 1]?.id);
@@ -188,11 +227,11 @@ function merged(lists: readonly (readonly BrowsePart[])[], limit: number, order:
 
 /** Asks one shard, and tells it to pause when the time is over. */
 async function partsOf(
-  { control, nowMs }: Service,
+  { control, nowMs }: Pick<Service, "control" | "nowMs">,
   shard: number,
   { tube, order, afterId }: Cursor,
-  given: Query & { limit: number; bodyBytesMax: number },
-  { request, untilMs }: { request: FastifyRequest; untilMs: number },
+  given: Asked,
+  { seesTexts, untilMs }: Sight & { readonly untilMs: number },
 ): Promise<BrowsePart[]> {
   const { state, limit, bodyMax = BODY_MAX, bodyBytesMax } = given;
   const parts: BrowsePart[] = [];
@@ -203,7 +242,7 @@ async function partsOf(
     order,
     afterId,
     limit,
-    bodyMax: maySeeTexts(request) ? bodyMax : -1,
+    bodyMax: seesTexts ? bodyMax : -1,
     bodyBytesMax,
     looksMax: LOOKS_MAX,
   };
