@@ -42,7 +42,7 @@ import { MemoryBudget } from "./sessions/memory-budget.ts";
 import type { ShardSession } from "./sessions/shard-session.ts";
 import { SlicedCommands, TURN_JOBS_MAX } from "./slices/sliced-commands.ts";
 import { DeadLetters } from "./transfer/dead-letters.ts";
-import { TransferReceiver, type TransferReceiverOptions } from "./transfer/transfer-receiver.ts";
+import { TransferReceiver } from "./transfer/transfer-receiver.ts";
 import { TransferSender } from "./transfer/transfer-sender.ts";
 
 /** Due timers processed in one turn: about a microsecond each. */
@@ -198,7 +198,7 @@ export abstract class ShardParts implements ClientEffects {
   }
 
   #makeReceiver(
-    travel: Omit<TransferReceiverOptions, "onArrived">,
+    travel: Omit<ConstructorParameters<typeof TransferReceiver>[0], "onArrived">,
     directory: JobDirectory | undefined,
     shard: number,
   ): TransferReceiver {
