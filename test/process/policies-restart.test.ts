@@ -286,6 +286,6 @@ describe("--tubes", () => {
   it("names a file that it can't read", (t) => {
     const exit = parseOptions(["--tubes", join(temporaryFolder(t), "none")], "runnerbean");
     assert.ok("exitCode" in exit && exit.exitCode === ExitCode.Usage);
-    assert.match(exit.stderr, /--tubes .*none: ENOENT/);
+    assert.match(exit.stderr, /the tubes file .*none does not exist \(ENOENT\)/);
   });
 });

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { readlinkSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createConnection } from "node:net";
+import { constants } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -48,14 +49,15 @@ const serves = ({ child, port, said }: Launched): Promise<WireClient> =>
     return WireClient.connect({ host: "127.0.0.1", port }).catch(() => undefined);
   });
 
-/** Resolves when the launcher has become Node, whose first milliseconds these are. */
+/**
+ * Resolves when Node has begun: one of the first things that it does is to block SIGUSR1. Before
+ * that, as in any program without a handler, the signal ends it.
+ */
 const isNode = ({ child }: Launched): Promise<true> =>
   eventually("Node runs", () => {
-    try {
-      return readlinkSync(`/proc/${child.pid}/exe`).endsWith("/node") || undefined;
-    } catch {
-      return undefined;
-    }
+    const status = readFileSync(`/proc/${child.pid}/status`, "latin1");
+    const [, blocked = "0"] = /^SigBlk:\s*([0-9a-f]+)/m.exec(status) ?? [];
+    return (BigInt(`0x${blocked}`) & (1n << BigInt(constants.signals.SIGUSR1 - 1))) !== 0n || undefined;
   });
 
 const isOpen = (port: number): Promise<boolean> =>
