@@ -72,7 +72,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
       await worker.ask(`reserve-job ${id}`);
       worker.close();
     }
-    await entry.getByText(/was reserved \d+ times, and its worker's connection ended each time/).waitFor();
+    await entry.getByText(/was reserved [\d,]+ times, and its worker's connection ended each time/).waitFor();
     await entry.getByText("With max-attempts, the tube buries such jobs.").waitFor();
     await actions.page.getByText(/0 timed out · [\d.]+ disconnected · /).waitFor();
     await entry.getByRole("link", { name: `job ${id} of crashes` }).click();

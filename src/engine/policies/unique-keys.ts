@@ -30,6 +30,9 @@ interface Claim {
   readonly isGuess: boolean;
 }
 
+/** The key is in the record of its job, not in one of its own. */
+const NO_RECORD = 0;
+
 export class UniqueKeys {
   readonly table: KeyTable;
   readonly #shard: ShardState;
@@ -306,7 +309,7 @@ export class UniqueKeys {
   /** Restores a key from the log whose job is gone, or has left the tube. */
   restoreRemembered(tube: Uint8Array, id: number, attributes: JobAttributes): void {
     const { keyJob, uniqueUntilMs: untilMs } = attributes;
-    const names = keyJob === 0 ? { id, record: 0 } : { id: keyJob, record: id };
+    const names = keyJob === 0 ? { id, record: NO_RECORD } : { id: keyJob, record: id };
     const claim = { ...names, holds: false, untilMs, isGuess: false };
     const key = this.#keyOf(tube, attributes);
     if (!attributes.hasKey || this.#settle(key, claim, NO_HOLDER) === NO_ROW) this.#disown(id);
@@ -386,7 +389,7 @@ function claimOf(attributes: JobAttributes, id: number, reserves: number): Claim
   if (keyState === undefined) return guessOf(attributes, id, reserves);
   const holds = keyState === KeyState.Held || keyState === KeyState.HeldFor;
   const untilMs = keyState === KeyState.HeldFor || keyState === KeyState.Remembered ? uniqueUntilMs : 0;
-  return holds || untilMs > 0 ? { id, record: 0, holds, untilMs, isGuess: false } : undefined;
+  return holds || untilMs > 0 ? { id, record: NO_RECORD, holds, untilMs, isGuess: false } : undefined;
 }
 
 /** Does the same for a record of an older server. */
@@ -395,7 +398,7 @@ function guessOf(attributes: JobAttributes, id: number, reserves: number): Claim
   if (reason !== DeathReason.None) return undefined;
   const holds = !(untilReserve && reserves > 0);
   const untilMs = moved ? 0 : uniqueUntilMs;
-  return holds || untilMs > 0 ? { id, record: 0, holds, untilMs, isGuess: true } : undefined;
+  return holds || untilMs > 0 ? { id, record: NO_RECORD, holds, untilMs, isGuess: true } : undefined;
 }
 
 /**

@@ -32,7 +32,7 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["engine/waiting/ready-order.ts", "if (this.#size <= 2 * watched + CAPACITY_MIN) return;", ["2 * watched + CAPACITY_MIN: + → -"], "the order is made anew more often than needed"],
   ["engine/queues/job-groups.ts", "if (group.isBlocked === this.#isAtLimit(number, group)) continue;", ["if (group.isBlocked === this.#isAtLimit(number, group)) → false"], "only saves a change to what is so already"],
   ["engine/schedules/schedules.ts", "for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)", ["2 → (2 + 1)"], "the attributes of a schedule have values, and fill their list"],
-  ["engine/policies/unique-keys.ts", "return holds || untilMs > 0 ? { id, holds, untilMs, isGuess: false } : undefined;", ["0 → 1"], "a key whose time is over is forgotten before the first command"],
+  ["engine/policies/unique-keys.ts", "return holds || untilMs > 0 ? { id, record: NO_RECORD, holds, untilMs, isGuess: false } : undefined;", ["0 → 1"], "a key whose time is over is forgotten before the first command"],
   ["engine/jobs/job-flows.ts", "const buffer = new ArrayBuffer(rows * 17);", ["17 → (17 + 1)"], "a block with bytes to spare"],
   ["binlog/format/record-checksum.ts", "const tables = new Int32Array(8 * 256);", ["8 → (8 + 1)"], "a table with entries to spare"],
   ["binlog/live/segment-writer.ts", "const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;", ["16 → (16 + 1)"], "room is made in pieces a little smaller"],

@@ -135,7 +135,10 @@ async function browse(
   const page: OpenPage = { items: [], examined: 0, bodyBytes: 0 };
   const fullAtMs = service.nowMs() + PAGE_MS_MAX;
   const isFull = (): boolean =>
-    page.items.length >= limit || page.bodyBytes >= PAGE_BODY_BYTES_MAX || service.nowMs() >= fullAtMs;
+    page.items.length >= limit ||
+    page.examined >= LOOKS_MAX ||
+    page.bodyBytes >= PAGE_BODY_BYTES_MAX ||
+    service.nowMs() >= fullAtMs;
   const shards =
     place.tube === undefined
       ? Array.from({ length: service.topology.shards }, (_, shard) => shard)
