@@ -239,14 +239,16 @@ export class JobLedger extends LedgerBook {
   }
 
   /**
-   * A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`: delays end
-   * by the wall clock.
+   * A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`. The log does
+   * not follow steps of the wall clock that it has noted, but one just before a kill, or during the
+   * downtime: a delay ends by our clock or by the wall clock, or between them.
+   * (simulation/clocks/recorded-times.test.ts plays which.)
    */
   serverStarts(wallOffsetMs: number): void {
     this.isEnding = false;
     const delaysFrom = (rest: Rest): void => {
-      rest.earliestMs = rest.wallEarliestMs - wallOffsetMs;
-      rest.latestMs = rest.wallLatestMs - wallOffsetMs;
+      rest.earliestMs = Math.min(rest.earliestMs, rest.wallEarliestMs - wallOffsetMs);
+      rest.latestMs = Math.max(rest.latestMs, rest.wallLatestMs - wallOffsetMs);
     };
     for (const job of this.jobs.values()) job.rests.forEach(delaysFrom);
     // A put that was not answered before the server ended may have made a job all the same.

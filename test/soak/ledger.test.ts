@@ -166,7 +166,7 @@ describe("soak ledger: complains", () => {
     }
   });
 
-  it("of a delay that ends early, never, or not by the wall clock after a restart", () => {
+  it("of a delay that ends early, never, or by no clock after a restart", () => {
     complains(/by a reserve sent/, (script) => {
       const put = script.put(1, 5, 3);
       script.pass(2900);
@@ -179,7 +179,7 @@ describe("soak ledger: complains", () => {
     });
     for (const answered of [true, false]) {
       complains(/found ready/, (script) => {
-        const put = answered ? script.put(1, 5, 3) : script.sendPut(5, 3);
+        const put = answered ? script.put(1, 5, 100) : script.sendPut(5, 100);
         script.ledger.serverEnds(script.now());
         script.ledger.serverStarts(-60_000);
         script.pass(4000);
