@@ -9,8 +9,9 @@ import { type Identity, mayTouchTube } from "../../../access/identity.ts";
 import { Permission as Bit, permissionNames } from "../../../access/permission.ts";
 import type { Token } from "../../../access/token-file.ts";
 import { type Api, answers, type Permission, type Routes } from "../api.ts";
-import { Problem } from "../problem.ts";
+import { Problem, type ProblemCode } from "../problem.ts";
 import { Sessions } from "./sessions.ts";
+import { SlowRefusals } from "./slow-refusals.ts";
 import { StandingWaits } from "./standing-waits.ts";
 
 const BITS: Readonly<Record<Permission, number>> = {
@@ -58,6 +59,7 @@ export class Authentication {
   readonly #sessions = new Sessions();
   readonly #failures = new FailureLimit();
   readonly #waits = new StandingWaits();
+  readonly #refusals = new SlowRefusals(() => performance.now());
 
   readonly #onWrong: () => void;
   readonly #namesOf: (socket: object) => readonly string[];
@@ -97,14 +99,31 @@ export class Authentication {
       if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
       done();
     });
+    api.addHook("preClose", (done) => {
+      this.#refusals.end();
+      done();
+    });
+  }
+
+  /** Resolves to the problem when it may be sent. */
+  async #refusal(
+    { ip }: FastifyRequest,
+    { raw }: FastifyReply,
+    code: ProblemCode,
+    detail: string,
+  ): Promise<Problem> {
+    await this.#refusals.wait(ip ?? "", raw);
+    return new Problem(code, detail);
   }
 
   async #check(request: FastifyRequest, reply: FastifyReply, authenticator: Authenticator): Promise<void> {
     const { may } = request.routeOptions.config;
-    const identity = await this.#identify(request, authenticator);
+    const identity = await this.#identify(request, reply, authenticator);
     if (identity === undefined) {
       reply.header("www-authenticate", challenge(request));
-      throw new Problem(
+      throw await this.#refusal(
+        request,
+        reply,
         "unauthenticated",
         "Send a token: Authorization: Bearer rb1_…; create one with runnerbean token add.",
       );
@@ -130,7 +149,11 @@ export class Authentication {
     return this.#sessions.find(headers.cookie, nowMs, stillValid) !== undefined;
   }
 
-  async #identify(request: FastifyRequest, authenticator: Authenticator): Promise<Identity | undefined> {
+  async #identify(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    authenticator: Authenticator,
+  ): Promise<Identity | undefined> {
     const { authorization, cookie } = request.headers;
     const nowMs = Date.now();
     if (authorization === undefined)
@@ -138,17 +161,20 @@ export class Authentication {
         this.#sessions.find(cookie, nowMs, (identity) => authenticator.stillValid(identity, nowMs)) ??
         authenticator.byCertificate(this.#namesOf(request.raw.socket), nowMs)
       );
-    return await this.#prove(request.ip, byHeader(authorization, authenticator, nowMs));
+    return await this.#prove(request, reply, byHeader(authorization, authenticator, nowMs));
   }
 
   /** Throws if the address has failed too often. */
   async #prove(
-    address: string | undefined,
+    request: FastifyRequest,
+    reply: FastifyReply,
     proof: Identity | undefined | CostlyCheck<Identity>,
   ): Promise<Identity | undefined> {
-    const identity = await this.#failures.attempt(address ?? "", Date.now, proof);
+    const identity = await this.#failures.attempt(request.ip ?? "", Date.now, proof);
     if (identity === "over")
-      throw new Problem(
+      throw await this.#refusal(
+        request,
+        reply,
         "too-many-requests",
         "Too many wrong tokens came from this address; try again in a minute.",
       );
@@ -172,8 +198,9 @@ export class Authentication {
         if (authenticator === undefined) return reply.code(204).send();
         const nowMs = Date.now();
         const { token } = request.body;
-        const identity = await this.#prove(request.ip, authenticator.byToken(token, nowMs));
-        if (identity === undefined) throw new Problem("unauthenticated", "This token is unknown.");
+        const identity = await this.#prove(request, reply, authenticator.byToken(token, nowMs));
+        if (identity === undefined)
+          throw await this.#refusal(request, reply, "unauthenticated", "This token is unknown.");
         return reply
           .header("set-cookie", this.#sessions.begin(identity, nowMs, request.protocol === "https"))
           .code(204)
@@ -184,12 +211,13 @@ export class Authentication {
       summary: "The client's name and permissions",
       response: answers({ 200: Type.Unknown() }, 401),
     };
-    api.get("/v1/session", { config: open, schema: who }, async (request) => {
+    api.get("/v1/session", { config: open, schema: who }, async (request, reply) => {
       const authenticator = this.#authenticator;
       if (authenticator === undefined)
         return { name: null, roles: ["admin"], permissions: Object.keys(BITS), tubes: null };
-      const identity = await this.#identify(request, authenticator);
-      if (identity === undefined) throw new Problem("unauthenticated", "This request has no valid token.");
+      const identity = await this.#identify(request, reply, authenticator);
+      if (identity === undefined)
+        throw await this.#refusal(request, reply, "unauthenticated", "This request has no valid token.");
       const { name, roles, permissions, tubes } = identity;
       return { name, roles, permissions: permissionNames(permissions), tubes: tubes ?? null };
     });

@@ -1,8 +1,10 @@
 // Tests of the authentication of requests while the tokens change.
 
 import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
-import { proofOfPassword } from "../../../../../src/access/secrets.ts";
+import { setImmediate as turn } from "node:timers/promises";
+import { drawSecret, hashOf, proofOfPassword } from "../../../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../../../src/access/token-file.ts";
 import { Authentication } from "../../../../../src/http/api/access/authentication.ts";
 import type { Api } from "../../../../../src/http/api/api.ts";
@@ -25,10 +27,10 @@ function guard(tokens: readonly Token[] | undefined) {
   );
   const addHook = (name: string, hook: Hook): unknown => hooks.set(name, hook);
   authentication.addTo({ addHook } as unknown as Api);
-  const reply = { header: () => reply };
-  const ask = (): Promise<Error | undefined> => {
+  const reply = { header: () => reply, raw: new EventEmitter().setMaxListeners(0) };
+  const ask = (given: object = headers): Promise<Error | undefined> => {
     const request = {
-      headers,
+      headers: given,
       ip: "192.0.2.1",
       raw: { socket: {} },
       routeOptions: { config: { may: "view" } },
@@ -53,4 +55,26 @@ describe("a request whose password is checked while the tokens are replaced", ()
       const refusal = await asked;
       assert.equal(refusal instanceof Problem ? refusal.code : refusal, code);
     });
+});
+
+it("delays a flood of requests without a valid token, and no valid one", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const secret = drawSecret();
+  const proof = { kind: "sha256", hash: hashOf(secret) } as const;
+  for (const wrong of [{ authorization: `Bearer ${drawSecret()}` }, { cookie: "session=none" }, {}]) {
+    const { ask } = guard([{ ...line!, proof }]);
+    let refused = 0;
+    for (let count = 0; count < 1000; count++)
+      void ask(wrong).then((problem) => {
+        assert.ok(problem instanceof Problem);
+        refused++;
+      });
+    assert.equal(await ask({ authorization: `Bearer ${secret}` }), undefined);
+    await turn();
+    // 50 a second are not delayed; the rest would also be refused by now.
+    assert.ok(refused >= 50 && refused < 500, `${refused} of 1,000 with ${JSON.stringify(wrong)}`);
+    t.mock.timers.tick(1000);
+    await turn();
+    assert.equal(refused, 1000);
+  }
 });
