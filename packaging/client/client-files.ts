@@ -4,13 +4,14 @@
 import { execFileSync } from "node:child_process";
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 import * as client from "../../src/client/client.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const CLIENT = join(ROOT, "src/client");
+const SRC = join(ROOT, "src");
+const CLIENT = join(SRC, "client");
 const TSC = join(ROOT, "node_modules/typescript/bin/tsc");
 
 const NAMES = Object.keys(client).join(", ");
@@ -43,7 +44,7 @@ function declarations(): Map<string, string> {
       noEmit: false,
       declaration: true,
       emitDeclarationOnly: true,
-      rootDir: CLIENT,
+      rootDir: SRC,
       outDir: folder,
       typeRoots: [join(ROOT, "node_modules/@types")],
     };
@@ -56,12 +57,17 @@ function declarations(): Map<string, string> {
     const file = join(folder, "tsconfig.json");
     writeFileSync(file, JSON.stringify(settings));
     execFileSync(process.execPath, [TSC, "-p", file], { stdio: ["ignore", "inherit", "inherit"] });
-    const all = globSync(join(folder, "*.d.ts"))
+    // The package has one folder: what the client shares with the server is "schema-job" there.
+    const all = globSync("*/*.d.ts", { cwd: folder })
       .sort()
       .map((path): [string, string] => [
-        basename(path).replace(/\.d\.ts$/, ".d.cts"),
-        readFileSync(path, "utf8")
+        path
+          .replace(/^client\//, "")
+          .replace("/", "-")
+          .replace(/\.d\.ts$/, ".d.cts"),
+        readFileSync(join(folder, path), "utf8")
           .replace(/^(?: {4})+/gm, (blanks) => "\t".repeat(blanks.length / 4))
+          .replace(/((?:from|import\() ?"\.)\.\/(schema)\/([\w-]+)\.ts"/g, '$1/$2-$3.cjs"')
           .replace(/((?:from|import\() ?"\.\/[\w-]+)\.ts"/g, '$1.cjs"'),
       ]);
     return reached("client.d.cts", new Map(all));

@@ -1,5 +1,6 @@
 // Jobs: one known by its id, one in a listing, and one that this client holds.
 
+import type { FixedCounterName, JobCounters } from "../schema/job.ts";
 import type { Codec } from "./codec.ts";
 import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
 import { fromLatin1, parseJobReport, parseReport, type Words } from "./dictionary.ts";
@@ -10,17 +11,16 @@ import type { Reply, ReservedBody } from "./reply-reader.ts";
 import type { Wire } from "./wire.ts";
 
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
-type Counts = Words<"id pri age delay ttr timeLeft file reserves timeouts releases buries kicks">;
+type Facts = Words<"id pri age delay ttr timeLeft file">;
 
 /** Result of `stats-job`; times in seconds. */
-export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Counts, number>>;
+export type JobStats = { readonly tube: string; readonly state: JobState } & Readonly<Record<Facts, number>> &
+  Pick<JobCounters, FixedCounterName>;
 /**
- * Result of `inspect-job`: more values, but only those that the job has. `disconnects` counts the
- * reservations that ended with the connection of their worker; older servers don't tell.
+ * Result of `inspect-job`: more values, but only those that the job has. Older servers don't tell
+ * the rare counters.
  */
-export type JobReport = JobStats & { readonly disconnects?: number } & Readonly<
-    Record<string, string | number>
-  >;
+export type JobReport = JobStats & Partial<JobCounters> & Readonly<Record<string, string | number>>;
 
 /**
  * Omitted values stay as they are. `delay` and `tube` give a held job back. Durations in seconds.

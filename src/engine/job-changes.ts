@@ -1,6 +1,7 @@
 // Changes to jobs by `update-job` and `move-jobs`: priority, times, tube.
 
 import { assert, CHECKED } from "../base/assert.ts";
+import { JobCounter } from "../schema/job.ts";
 import { JobCommands } from "./job-commands.ts";
 import { ENDS, type End } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -128,7 +129,7 @@ export class JobChanges extends JobCommands {
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Reserved, "only a holder returns a job");
     this.handedOn(slot, tube, nowMs);
-    page.releases[row] = page.releases[row]! + 1;
+    page.addTo(row, JobCounter.releases);
     if (!endOf(change).isAttempt) this.policies.excused(slot);
   }
 
@@ -149,7 +150,7 @@ export class JobChanges extends JobCommands {
     return {
       pri: pri ?? page.pri[row]!,
       ttrSeconds: ttrSeconds ?? page.ttrSeconds[row]!,
-      releases: page.releases[row]! + Number(isHeld),
+      releases: page.count(row, JobCounter.releases) + Number(isHeld),
       expiresAtMs: ttlMs === undefined ? extras.expiresAtMs[row]! : expiresAtMs,
       attemptsBase: extras.attemptsBase[row]! + Number(isExcused),
     };

@@ -3,6 +3,7 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { OnDuplicate } from "../protocol/job-options.ts";
 import type { Span } from "../protocol/request.ts";
+import { JobCounter } from "../schema/job.ts";
 import { BatchReserves } from "./batch-reserves.ts";
 import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
 import { ENDS, type End } from "./jobs/ends.ts";
@@ -180,11 +181,7 @@ export class JobCommands extends BatchReserves {
     page.pri[row] = job.pri;
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
-    page.reserves[row] = 0;
-    page.timeouts[row] = 0;
-    page.releases[row] = 0;
-    page.buries[row] = 0;
-    page.kicks[row] = 0;
+    page.setCounters(row);
     page.tube[row] = tube.index;
     page.body[row] = body;
     page.bodyBytes[row] = job.bodyBytes;
@@ -199,11 +196,7 @@ export class JobCommands extends BatchReserves {
     const slot = this.#insert(tube, job, body);
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
-    page.reserves[row] = job.reserves;
-    page.timeouts[row] = job.timeouts;
-    page.releases[row] = job.releases;
-    page.buries[row] = job.buries;
-    page.kicks[row] = job.kicks;
+    page.setCounters(row, job.counters);
     page.file[row] = job.file;
     return slot;
   }
@@ -296,7 +289,7 @@ export class JobCommands extends BatchReserves {
     tube.releases++;
     this.jobReleases++;
     page.delaySeconds[row] = delaySeconds;
-    page.releases[row] = page.releases[row]! + 1;
+    page.addTo(row, JobCounter.releases);
     if (this.policies.applyTo(slot, tube)) {
       this.endReservation(slot, tube, end, delaySeconds * 1000, nowMs);
       return Outcome.Done;
@@ -388,7 +381,7 @@ export class JobCommands extends BatchReserves {
     this.queues.leave(slot);
     tube.kicks++;
     this.jobKicks++;
-    page.kicks[row] = page.kicks[row]! + 1;
+    page.addTo(row, JobCounter.kicks);
     if (this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
     this.queues.becomeReady(slot, tube, nowMs);
     this.records?.updated(slot);

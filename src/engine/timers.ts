@@ -1,6 +1,7 @@
 // Runs due timers: of expiring jobs, delayed jobs, pauses, rate limiters and sessions.
 
 import { assert } from "../base/assert.ts";
+import { JobCounter } from "../schema/job.ts";
 import { Delivery } from "./delivery.ts";
 import { ENDS } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
@@ -153,7 +154,7 @@ export class Timers extends Delivery {
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Reserved, "only a reservation times out");
     assert(page.holder[row] === session.index, "a reservation times out for its holder");
-    page.timeouts[row] = page.timeouts[row]! + 1;
+    page.addTo(row, JobCounter.timeouts);
     this.jobTimeouts++;
     this.tubeOf(slot).timeouts++;
     this.takeBack(slot, session, ENDS.TimedOut, nowMs);

@@ -11,6 +11,7 @@
 //   then      for each row: uint8 length of the name, and the name
 
 import type { Failure } from "../protocol/job-failure.ts";
+import type { JobCounters } from "../schema/job.ts";
 
 /** The columns of a tube's row, in this order. Times are in ms of the monotonic clock. */
 export const TubeField = {
@@ -180,7 +181,7 @@ export interface FailureFacts extends Omit<Failure, "atMs"> {
 }
 
 /** The facts in stats-job, and more. */
-export interface JobFacts {
+export interface JobFacts extends JobCounters {
   readonly id: number;
   readonly tube: string;
   readonly state: "ready" | "reserved" | "buried" | "delayed";
@@ -190,13 +191,6 @@ export interface JobFacts {
   readonly delay: number;
   readonly ttr: number;
   readonly timeLeft: number;
-  readonly reserves: number;
-  readonly timeouts: number;
-  readonly releases: number;
-  readonly buries: number;
-  readonly kicks: number;
-  /** Reservations that ended with the connection of their worker. */
-  readonly disconnects: number;
   /** Reservations that count for `max-attempts`. */
   readonly attempts: number;
   /** The tube in which it died, or "", and a DeathReason. */

@@ -12,11 +12,7 @@
 //   20 u32  ttrSeconds
 //   24 f64  createdAtMs    (wall clock)
 //   32 f64  deadlineAtMs   (wall clock; delayed jobs: when due; otherwise 0)
-//   40 u32  reserves
-//   44 u32  timeouts
-//   48 u32  releases
-//   52 u32  buries
-//   56 u32  kicks
+//   40 u32  each fixed counter (schema/job.ts)
 //   60 u32  bodyBytes      (of the whole body, even if this record holds only its beginning)
 //   64 f64  burySequence   (buried jobs: position in the order of burials; otherwise 0)
 //   72 tube name, then attributes (protocol/job-attribute.ts), then the body or its beginning (PUT
@@ -47,6 +43,7 @@ import {
   FIRST_MUTABLE_ATTRIBUTE,
   LONG_ATTRIBUTE_UNIT,
 } from "../protocol/job-attribute.ts";
+import { FIXED_COUNTERS, fixedCounters } from "../schema/job.ts";
 
 export const RecordKind = {
   put: 1,
@@ -68,6 +65,8 @@ export const RecordState = { ready: 1, delayed: 2, buried: 3, remembered: 4, sch
 export type RecordState = (typeof RecordState)[keyof typeof RecordState];
 
 export const RECORD_ID_AT = 8;
+/** The fixed counters of a job. */
+export const RECORD_COUNTERS_AT = 40;
 export const RECORD_BODY_BYTES_AT = 60;
 export const RECORD_FIXED_BYTES = 72;
 /** An UPDATE without tube name and attributes. */
@@ -99,11 +98,8 @@ export interface RecordFields {
   ttrSeconds: number;
   createdAtMs: number;
   deadlineAtMs: number;
-  reserves: number;
-  timeouts: number;
-  releases: number;
-  buries: number;
-  kicks: number;
+  /** The fixed counters (schema/job.ts). */
+  readonly counters: Uint32Array;
   burySequence: number;
 }
 
@@ -117,14 +113,16 @@ export function emptyRecordFields(): RecordFields {
     ttrSeconds: 0,
     createdAtMs: 0,
     deadlineAtMs: 0,
-    reserves: 0,
-    timeouts: 0,
-    releases: 0,
-    buries: 0,
-    kicks: 0,
+    counters: fixedCounters(),
     burySequence: 0,
   };
 }
+
+/** Returns a copy that shares no counters. */
+export const copyOfFields = (fields: RecordFields): RecordFields => ({
+  ...fields,
+  counters: fields.counters.slice(),
+});
 
 const NO_ATTRIBUTES = new Uint8Array(0);
 
@@ -161,11 +159,8 @@ function writeFixed(
   view.setUint32(at + 20, f.ttrSeconds, true);
   view.setFloat64(at + 24, f.createdAtMs, true);
   view.setFloat64(at + 32, f.deadlineAtMs, true);
-  view.setUint32(at + 40, f.reserves, true);
-  view.setUint32(at + 44, f.timeouts, true);
-  view.setUint32(at + 48, f.releases, true);
-  view.setUint32(at + 52, f.buries, true);
-  view.setUint32(at + 56, f.kicks, true);
+  for (let k = 0; k < FIXED_COUNTERS; k++)
+    view.setUint32(at + RECORD_COUNTERS_AT + 4 * k, f.counters[k]!, true);
   view.setUint32(at + 60, bodyBytes, true);
   view.setFloat64(at + 64, f.burySequence, true);
 }
@@ -274,11 +269,8 @@ export function decodeFields(view: DataView, at: number, fields: RecordFields): 
   fields.ttrSeconds = view.getUint32(at + 20, true);
   fields.createdAtMs = view.getFloat64(at + 24, true);
   fields.deadlineAtMs = view.getFloat64(at + 32, true);
-  fields.reserves = view.getUint32(at + 40, true);
-  fields.timeouts = view.getUint32(at + 44, true);
-  fields.releases = view.getUint32(at + 48, true);
-  fields.buries = view.getUint32(at + 52, true);
-  fields.kicks = view.getUint32(at + 56, true);
+  for (let k = 0; k < FIXED_COUNTERS; k++)
+    fields.counters[k] = view.getUint32(at + RECORD_COUNTERS_AT + 4 * k, true);
   fields.burySequence = view.getFloat64(at + 64, true);
 }
 
@@ -325,7 +317,8 @@ export function applyUpdate(put: DataView, at: number, update: DataView, from: n
   put.setUint32(at + 16, update.getUint32(from + 16, true), true);
   put.setUint32(at + 20, update.getUint32(from + 20, true), true);
   put.setFloat64(at + 32, update.getFloat64(from + 32, true), true);
-  for (let k = 40; k < 60; k += 4) put.setUint32(at + k, update.getUint32(from + k, true), true);
+  for (let k = RECORD_COUNTERS_AT; k < RECORD_BODY_BYTES_AT; k += 4)
+    put.setUint32(at + k, update.getUint32(from + k, true), true);
   put.setFloat64(at + 64, update.getFloat64(from + 64, true), true);
 }
 

@@ -64,11 +64,7 @@ export const Attribute = {
   Batch: 25,
   /** f64, u8. The number of the batch that the job waits for, and 1 for any outcome. */
   After: 26,
-  /**
-   * u32. How many reservations of the job ended with the connection of their worker. Records of
-   * older servers lack it.
-   */
-  Disconnects: 27,
+  // Of 27 and others, u32: the rare counters of a job (schema/job.ts).
   /**
    * f64. The next tick that a schedule had before the wall clock went back. Records of older
    * servers lack it.
@@ -193,7 +189,7 @@ export class AttributeWriter {
     this.#memory.view.setUint16(this.#head(tag, 2), value, true);
   }
 
-  uint32(tag: Attribute, value: number): void {
+  uint32(tag: number, value: number): void {
     this.#memory.view.setUint32(this.#head(tag, 4), value, true);
   }
 
@@ -221,7 +217,7 @@ export class AttributeWriter {
     return this.length;
   }
 
-  #head(tag: Attribute, length: number): number {
+  #head(tag: number, length: number): number {
     const { bytes } = this.#memory;
     bytes[this.length] = tag;
     bytes[this.length + 1] = length;

@@ -18,6 +18,7 @@ import {
   tubeBytesOf,
 } from "../message/record.ts";
 import { readSchedule, TICK_MS_MAX } from "../message/schedule-record.ts";
+import { fixedCounters } from "../schema/job.ts";
 
 /**
  * A buried job that waits for its turn: jobs arrive in no particular order, but burials have one.
@@ -40,11 +41,7 @@ function emptyJob(): { -readonly [Field in keyof RestoredJob]: RestoredJob[Field
     tube: "",
     state: JobState.Ready,
     deadlineAtMs: 0,
-    reserves: 0,
-    timeouts: 0,
-    releases: 0,
-    buries: 0,
-    kicks: 0,
+    counters: fixedCounters(),
     file: 0,
   };
 }
@@ -131,11 +128,7 @@ export class Restore {
     const dueAtMs = Math.min(fields.deadlineAtMs - offsetMs, this.#nowMs + delayMsMax(fields));
     job.state = this.#stateOf(fields.state, dueAtMs);
     job.deadlineAtMs = job.state === JobState.Delayed ? dueAtMs : this.#sinceMs(job.state, dueAtMs);
-    job.reserves = fields.reserves;
-    job.timeouts = fields.timeouts;
-    job.releases = fields.releases;
-    job.buries = fields.buries;
-    job.kicks = fields.kicks;
+    job.counters = fields.counters;
     job.file = this.#onJob(fields.id);
     const attributesAt = tubeAt + tubeBytes;
     const attributes =

@@ -13,6 +13,7 @@ import {
   RecordState,
 } from "../../src/message/record.ts";
 import { Attribute, AttributeWriter } from "../../src/protocol/job-attribute.ts";
+import { JobCounter } from "../../src/schema/job.ts";
 import { type LogLife, SHARDS, type SimulatedJob, structuredCloneOf } from "./log-life.ts";
 import { jobText, PATTERNS, settingId } from "./model.ts";
 
@@ -184,10 +185,9 @@ export class JobOperations {
     }
     f.state = random.pick([RecordState.ready, RecordState.delayed, RecordState.buried]);
     f.pri = random.below(5);
-    f.releases += random.below(2);
-    f.kicks += random.below(2);
-    f.timeouts += random.below(2);
-    f.buries += f.state === RecordState.buried ? 1 : 0;
+    for (const counter of [JobCounter.releases, JobCounter.kicks, JobCounter.timeouts])
+      f.counters[counter]! += random.below(2);
+    f.counters[JobCounter.buries]! += f.state === RecordState.buried ? 1 : 0;
     f.burySequence = f.state === RecordState.buried ? this.burySequence++ : 0;
     f.deadlineAtMs = random.below(1_000_000);
     f.delaySeconds = random.below(100);

@@ -19,7 +19,7 @@ export interface Operation {
 /** All of a job as a text that compares; `attributes` in hex, with their padding. */
 export function jobText(fields: RecordFields, tube: string, body: string, attributes = ""): string {
   const f = fields;
-  const counts = `${f.reserves},${f.timeouts},${f.releases},${f.buries},${f.kicks},${f.burySequence}`;
+  const counts = `${f.counters},${f.burySequence}`;
   return `${f.id} ${f.state} ${f.pri} ${f.delaySeconds} ${f.ttrSeconds} ${f.createdAtMs} ${f.deadlineAtMs} ${counts} ${tube} ${body} ${attributes}`;
 }
 

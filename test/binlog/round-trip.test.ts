@@ -39,6 +39,7 @@ import {
   AttributeWriter,
   findAttribute,
 } from "../../src/protocol/job-attribute.ts";
+import { eachJobCounter, fixedCounters, JobCounter } from "../../src/schema/job.ts";
 import { jobsOfLog, jobText, recoveredTexts } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
@@ -54,11 +55,9 @@ const fieldsOf = fc.record<RecordFields>(
     ttrSeconds: u32,
     createdAtMs: timeMs,
     deadlineAtMs: timeMs,
-    reserves: u32,
-    timeouts: u32,
-    releases: u32,
-    buries: fc.integer({ min: 1, max: 0xffff_ffff }),
-    kicks: u32,
+    counters: fc
+      .record({ ...eachJobCounter(() => u32), buries: fc.integer({ min: 1, max: 0xffff_ffff }) })
+      .map(fixedCounters),
     burySequence: fc.integer({ min: 0, max: 2 ** 50 }),
   },
   { noNullPrototype: true },
@@ -318,7 +317,9 @@ test("jobs come back from beanstalkd's format as they were", async () => {
         const buried = fields.state === RecordState.buried;
         const expected = {
           ...fields,
-          buries: buried ? fields.buries - 1 : fields.buries,
+          counters: fields.counters.map((count, at) =>
+            buried && at === JobCounter.buries ? count - 1 : count,
+          ),
           deadlineAtMs: fields.state === RecordState.delayed ? fields.deadlineAtMs : 0,
           burySequence: job.fields.burySequence,
         };

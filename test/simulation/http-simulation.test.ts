@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rowOf } from "../../src/engine/jobs/job-table.ts";
+import { JobCounter } from "../../src/schema/job.ts";
 import { findOf } from "../support/planted-find.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { inWhole } from "../support/whole.ts";
@@ -22,7 +23,7 @@ const ANY_COUNT: HttpSimulationOptions["plant"] = ({ control, server }) => {
       const { engine } = server.shards[shard]!;
       for (const change of (details as { changes: { id: number; reserves: number }[] }).changes) {
         const slot = engine.find(change.id);
-        if (slot >= 0) change.reserves = engine.jobs.pageOf(slot).reserves[rowOf(slot)]!;
+        if (slot >= 0) change.reserves = engine.jobs.pageOf(slot).count(rowOf(slot), JobCounter.reserves);
       }
     }
     return ask(shard, verb, details);

@@ -16,6 +16,7 @@ import { Handout } from "../../src/http/queue/handout.ts";
 import { changeLeases } from "../../src/http/queue/lease-changes.ts";
 import { Reservations } from "../../src/http/queue/reservations.ts";
 import { type Lease, LeaseTable } from "../../src/http/state/lease-table.ts";
+import { JobCounter } from "../../src/schema/job.ts";
 import { checkRings } from "../support/in-process/ring-invariants.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import type { FakeSocket } from "./server/fake-socket.ts";
@@ -257,7 +258,7 @@ class HttpSimulation {
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const isHeld = page.state[row] === JobState.Reserved && page.holder[row] === leaseSession;
-    return isHeld && page.reserves[row] === reserves;
+    return isHeld && page.count(row, JobCounter.reserves) === reserves;
   }
 
   get #ways(): { leases: LeaseTable; control: ControlClient } {
@@ -425,7 +426,7 @@ class HttpSimulation {
         const page = engine.jobs.pageOf(slot);
         const row = rowOf(slot);
         if (page.state[row] !== JobState.Reserved || page.holder[row] !== leaseSession) continue;
-        const lease = `${id} ${page.reserves[row]}`;
+        const lease = `${id} ${page.count(row, JobCounter.reserves)}`;
         assert.ok(known.has(lease), `job ${id} is leased, and a client has its lease`);
         assert.ok(listed.has(lease), `job ${id} is leased, and not in the list of leases`);
       }

@@ -7,6 +7,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { type RecordFields, RecordState } from "../../message/record.ts";
+import { FIXED_COUNTERS as COUNTERS, JobCounter } from "../../schema/job.ts";
 
 export const BEANSTALKD_NAME_BYTES_MAX = 200;
 const STRUCT_BYTES_7 = 80;
@@ -54,11 +55,7 @@ export function decodeStruct(
   fields.ttrSeconds = Math.floor(readInt64(view, at + 24) / perSecond) >>> 0;
   fields.createdAtMs = timeMs(at + 40);
   fields.deadlineAtMs = timeMs(at + 48);
-  fields.reserves = view.getUint32(at + 56, true);
-  fields.timeouts = view.getUint32(at + 60, true);
-  fields.releases = view.getUint32(at + 64, true);
-  fields.buries = view.getUint32(at + 68, true);
-  fields.kicks = view.getUint32(at + 72, true);
+  for (let k = 0; k < COUNTERS; k++) fields.counters[k] = view.getUint32(at + 56 + 4 * k, true);
   return view.getUint8(at + 76);
 }
 
@@ -96,13 +93,12 @@ export function encodeBeanstalkdRecord(
   view.setInt32(at + 32, body.length + 2, true);
   nanoseconds(at + 40, fields.createdAtMs);
   nanoseconds(at + 48, fields.deadlineAtMs);
-  view.setUint32(at + 56, fields.reserves, true);
-  view.setUint32(at + 60, fields.timeouts, true);
-  view.setUint32(at + 64, fields.releases, true);
-  // beanstalkd adds one burial when it reads a buried job.
-  const counted = fields.state === RecordState.buried && fields.buries > 0 ? 1 : 0;
-  view.setUint32(at + 68, fields.buries - counted, true);
-  view.setUint32(at + 72, fields.kicks, true);
+  for (let k = 0; k < COUNTERS; k++) {
+    const count = fields.counters[k]!;
+    // beanstalkd adds one burial when it reads a buried job.
+    const isCounted = k === JobCounter.buries && fields.state === RecordState.buried && count > 0;
+    view.setUint32(at + 56 + 4 * k, isCounted ? count - 1 : count, true);
+  }
   view.setUint8(at + 76, state);
   const bodyAt = at + STRUCT_BYTES_7;
   to.set(body, bodyAt);

@@ -3,7 +3,8 @@
 
 import { CR, LF } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
-import { emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
+import { copyOfFields, emptyRecordFields, type RecordFields, RecordState } from "../../message/record.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
@@ -178,7 +179,7 @@ class LogReader {
       return this.#stopUnlessLast(content, at, next, `the body of job ${id} does not end with CRLF`);
     if (this.#stateIsKnown(content, at, state)) {
       const tube = bytes.slice(at + version.nameLengthBytes, structAt);
-      this.#put(state, { fields: { ...this.#fields }, tube, file, bodyAt, bodyBytes });
+      this.#put(state, { fields: copyOfFields(this.#fields), tube, file, bodyAt, bodyBytes });
     }
     return next;
   }
@@ -224,8 +225,8 @@ class LogReader {
   #update(state: number): void {
     const job = this.jobs.get(this.#fields.id);
     if (job === undefined) return;
-    const before = { ...job.fields };
-    Object.assign(job.fields, this.#fields);
+    const before = job.fields;
+    job.fields = copyOfFields(this.#fields);
     this.#setState(state, job.fields, before);
   }
 
@@ -235,7 +236,9 @@ class LogReader {
     if (state === BeanstalkdState.deleted) this.jobs.delete(fields.id);
     else if (state === BeanstalkdState.buried) {
       // A buried job that was only copied to another file keeps its place in the order.
-      const moved = before?.state === RecordState.buried && before.buries === fields.buries;
+      const moved =
+        before?.state === RecordState.buried &&
+        before.counters[JobCounter.buries] === fields.counters[JobCounter.buries];
       fields.burySequence = moved ? before.burySequence : ++this.#burials;
       fields.state = RecordState.buried;
     } else fields.state = state === BeanstalkdState.delayed ? RecordState.delayed : RecordState.ready;

@@ -16,6 +16,7 @@ import {
 } from "../../protocol/job-attribute.ts";
 import { JOB_BYTES_MAX_LIMIT, U32_MAX } from "../../protocol/limits.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
+import { FIXED_COUNTERS, fixedCounters, JOB_COUNTERS, type JobCounters } from "../../schema/job.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
 import type { Storage } from "../live/storage.ts";
@@ -34,9 +35,11 @@ const PATTERN_BYTES_MAX = 201;
 const SETTING_BYTES_MAX = 0xffff;
 /** Body bytes per line. */
 const LINE_BODY_BYTES = 3 * 1024 * 1024;
+const FIXED_NAMES = JOB_COUNTERS.slice(0, FIXED_COUNTERS);
 const STATES = Object.entries(RecordState) as [string, RecordState][];
 
-interface JobLine extends Omit<RecordFields, "state"> {
+/** The fixed counters have a field each. */
+interface JobLine extends Omit<RecordFields, "state" | "counters"> {
   tube: string;
   state: string;
   bodyBytes: number;
@@ -86,8 +89,11 @@ export function* dumpLines(
   let count = 0;
   for (const { fields, tube, attributes, body } of wholeJobs(recovered)) {
     const base64 = (from: number) => textOf(body.subarray(from, from + LINE_BODY_BYTES), "base64");
+    const { burySequence, counters, ...facts } = fields;
     const job: JobLine = {
-      ...fields,
+      ...facts,
+      ...Object.fromEntries(FIXED_NAMES.map((name, at) => [name, counters[at]])),
+      burySequence,
       state: stateName(fields.state),
       tube: textOf(tube, "latin1"),
       bodyBytes: body.length,
@@ -240,17 +246,13 @@ function checkedSetting({ setting, text }: Record<string, unknown>, number: numb
 }
 
 /** The maximum of each number of a job, besides its id. */
-const JOB_NUMBERS: Readonly<Record<Exclude<keyof RecordFields, "id" | "state"> | "bodyBytes", number>> = {
+const JOB_NUMBERS: Readonly<Record<string, number>> = {
   pri: U32_MAX,
   delaySeconds: U32_MAX,
   ttrSeconds: U32_MAX,
   createdAtMs: Number.MAX_VALUE,
   deadlineAtMs: Number.MAX_VALUE,
-  reserves: U32_MAX,
-  timeouts: U32_MAX,
-  releases: U32_MAX,
-  buries: U32_MAX,
-  kicks: U32_MAX,
+  ...Object.fromEntries(FIXED_NAMES.map((name) => [name, U32_MAX])),
   burySequence: Number.MAX_VALUE,
   bodyBytes: JOB_BYTES_MAX_LIMIT,
 };
@@ -284,8 +286,9 @@ export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   const state = STATES.find(([name]) => name === job.state)![1];
   const tube = Buffer.from(job.tube, "latin1");
   const attributes = attributesOf(job);
+  const counters = fixedCounters(job as Partial<JobCounters>);
   const record = Memory.ofSize(putRecordBytes(tube.length, body.length, attributes.length));
-  const bodyAt = encodePutHead(record, 0, { ...job, state }, tube, body.length, attributes);
+  const bodyAt = encodePutHead(record, 0, { ...job, state, counters }, tube, body.length, attributes);
   assert(bodyAt + body.length === record.bytes.length, "a restored job fills its memory");
   record.bytes.set(body, bodyAt);
   appendWholeJob(storage, record, 0);

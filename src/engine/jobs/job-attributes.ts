@@ -12,6 +12,7 @@ import {
 } from "../../protocol/job-attribute.ts";
 import { failuresAreWhole, shiftFailures } from "../../protocol/job-failure.ts";
 import { OnDuplicate } from "../../protocol/job-options.ts";
+import { RARE_COUNTER_ATTRIBUTES, RARE_COUNTERS } from "../../schema/job.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -45,9 +46,9 @@ export class JobAttributes {
   keyState: number | undefined;
   /** The job's last failures, in monotonic times (protocol/job-failure.ts). */
   failures: Uint8Array = NO_BYTES;
-  /** How many of its reservations ended with the connection of their worker. */
-  disconnects = 0;
-  /** Whether the log contains nothing about the job except failures and disconnects. */
+  /** Its rare counters (schema/job.ts). */
+  readonly rareCounters: Uint32Array = new Uint32Array(RARE_COUNTERS);
+  /** Whether the log contains nothing about the job except failures and rare counters. */
   hasOnlyFailures = false;
   /** What a put does to a waiting job that has its key, and how long that may be put off. */
   onDuplicate: OnDuplicate = OnDuplicate.Refuse;
@@ -95,7 +96,7 @@ export class JobAttributes {
     this.leaving = false;
     this.keyState = undefined;
     this.failures = NO_BYTES;
-    this.disconnects = 0;
+    this.rareCounters.fill(0);
     this.hasOnlyFailures = false;
     this.onDuplicate = OnDuplicate.Refuse;
     this.debounceMaxMs = 0;
@@ -140,8 +141,9 @@ export class JobAttributes {
       this.failures = joined(this.failures, bytes.subarray(valueAt, end));
       return;
     }
-    if (tag === Attribute.Disconnects) {
-      this.disconnects = view.getUint32(valueAt, true);
+    const counter = RARE_COUNTER_ATTRIBUTES.indexOf(tag);
+    if (counter >= 0) {
+      this.rareCounters[counter] = view.getUint32(valueAt, true);
       return;
     }
     this.hasOnlyFailures = false;

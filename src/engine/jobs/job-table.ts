@@ -6,6 +6,7 @@
 // without garbage collection.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import { FIXED_COUNTERS, type JobCounter, RARE_COUNTERS } from "../../schema/job.ts";
 import { EMPTY_BODY } from "./body-arena.ts";
 import { JobExtras } from "./job-extras.ts";
 import { JobFlows } from "./job-flows.ts";
@@ -26,7 +27,7 @@ export function rowOf(slot: number): number {
 export const JobState = { Free: 0, Ready: 1, Reserved: 2, Buried: 3, Delayed: 4, Moving: 5 } as const;
 export type JobState = (typeof JobState)[keyof typeof JobState];
 
-const ROW_BYTES = 8 * 3 + 4 * 16 + 1;
+const ROW_BYTES = 8 * 3 + 4 * (11 + FIXED_COUNTERS) + 1;
 
 /**
  * Keeps one unused block of extras for the next page that needs one, so that jobs that come and go
@@ -77,11 +78,8 @@ export class JobPage {
   /** Delay of the last put or release in seconds; for information only. */
   readonly delaySeconds: Uint32Array;
   readonly ttrSeconds: Uint32Array;
-  readonly reserves: Uint32Array;
-  readonly timeouts: Uint32Array;
-  readonly releases: Uint32Array;
-  readonly buries: Uint32Array;
-  readonly kicks: Uint32Array;
+  /** The fixed counters of each job, one job after the other (schema/job.ts). */
+  readonly counters: Uint32Array;
   /** Index of the job's tube. */
   readonly tube: Int32Array;
   /** Index of the session that holds the job; valid while it is reserved. */
@@ -109,8 +107,8 @@ export class JobPage {
   extras: JobExtras | undefined = undefined;
   /** Handles of the jobs' failures, or EMPTY_BODY; created for the first job that has failed. */
   failures: Uint32Array | undefined = undefined;
-  /** Reservations that ended with the connection of their worker; created with `failures`. */
-  disconnects: Uint32Array | undefined = undefined;
+  /** The rare counters of each job; created with `failures`. */
+  rareCounters: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
   /** Number of rows in use. */
@@ -126,9 +124,9 @@ export class JobPage {
       offset += PAGE_ROWS * 8;
       return column;
     };
-    const uint32 = (): Uint32Array => {
-      const column = new Uint32Array(buffer, offset, PAGE_ROWS);
-      offset += PAGE_ROWS * 4;
+    const uint32 = (perRow = 1): Uint32Array => {
+      const column = new Uint32Array(buffer, offset, perRow * PAGE_ROWS);
+      offset += perRow * PAGE_ROWS * 4;
       return column;
     };
     const int32 = (): Int32Array => {
@@ -142,11 +140,7 @@ export class JobPage {
     this.pri = uint32();
     this.delaySeconds = uint32();
     this.ttrSeconds = uint32();
-    this.reserves = uint32();
-    this.timeouts = uint32();
-    this.releases = uint32();
-    this.buries = uint32();
-    this.kicks = uint32();
+    this.counters = uint32(FIXED_COUNTERS);
     this.tube = int32();
     this.holder = int32();
     this.body = uint32();
@@ -160,6 +154,31 @@ export class JobPage {
     for (let row = 0; row < PAGE_ROWS; row++) this.next[row] = row + 1 < PAGE_ROWS ? row + 1 : NO_SLOT;
     this.#buffer = buffer;
     this.#spareExtras = spareExtras;
+  }
+
+  /** Returns a counter of the job in a row. */
+  count(row: number, counter: JobCounter): number {
+    if (counter < FIXED_COUNTERS) return this.counters[row * FIXED_COUNTERS + counter]!;
+    return this.rareCounters?.[row * RARE_COUNTERS + counter - FIXED_COUNTERS] ?? 0;
+  }
+
+  /** Adds to a fixed counter of the job in a row. */
+  addTo(row: number, counter: JobCounter, change: 1 | -1 = 1): void {
+    if (CHECKED) assert(counter < FIXED_COUNTERS, "a rare counter may need memory");
+    const at = row * FIXED_COUNTERS + counter;
+    this.counters[at] = this.counters[at]! + change;
+  }
+
+  /** Sets all fixed counters of the job in a row, or clears them. */
+  setCounters(row: number, from?: Uint32Array): void {
+    const at = row * FIXED_COUNTERS;
+    for (let k = 0; k < FIXED_COUNTERS; k++) this.counters[at + k] = from === undefined ? 0 : from[k]!;
+  }
+
+  /** Copies all fixed counters of the job in a row. */
+  copyCounters(row: number, to: Uint32Array): void {
+    const at = row * FIXED_COUNTERS;
+    for (let k = 0; k < FIXED_COUNTERS; k++) to[k] = this.counters[at + k]!;
   }
 
   /**
@@ -267,7 +286,7 @@ export class JobTable {
     page.giveExtras();
     if (page.failures !== undefined) this.failurePages--;
     page.failures = undefined;
-    page.disconnects = undefined;
+    page.rareCounters = undefined;
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;
     page.discard();
@@ -276,15 +295,15 @@ export class JobTable {
   }
 
   /**
-   * Returns the page's column of failures, created if necessary, with the one of disconnects.
+   * Returns the page's column of failures, created if necessary, with the rare counters.
    * Throws RangeError when memory is exhausted.
    */
   makeFailures(page: JobPage): Uint32Array {
     if (page.failures !== undefined) return page.failures;
     assert(page.live > 0, "only a page with jobs has failures");
-    const disconnects = new Uint32Array(PAGE_ROWS);
+    const rareCounters = new Uint32Array(RARE_COUNTERS * PAGE_ROWS);
     page.failures = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
-    page.disconnects = disconnects;
+    page.rareCounters = rareCounters;
     this.failurePages++;
     return page.failures;
   }

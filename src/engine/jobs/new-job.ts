@@ -32,11 +32,8 @@ export interface RestoredJob extends JobFacts {
    * Monotonic ms.
    */
   readonly deadlineAtMs: number;
-  readonly reserves: number;
-  readonly timeouts: number;
-  readonly releases: number;
-  readonly buries: number;
-  readonly kicks: number;
+  /** The fixed counters (schema/job.ts). */
+  readonly counters: Uint32Array;
   /** Number of the log file with the full record. */
   readonly file: number;
 }

@@ -1,6 +1,7 @@
 // The rules of a batch: how many of the next best jobs go together.
 
 import { assert } from "../../base/assert.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { type JobTable, NO_SLOT, rowOf } from "./job-table.ts";
 
 /** A job as listed for a batch over several shards. */
@@ -24,7 +25,10 @@ export interface BatchLimits {
 export function wasLost(jobs: JobTable, slot: number): boolean {
   const page = jobs.pageOf(slot);
   const row = rowOf(slot);
-  return page.reserves[row]! > page.releases[row]! + page.buries[row]!;
+  return (
+    page.count(row, JobCounter.reserves) >
+    page.count(row, JobCounter.releases) + page.count(row, JobCounter.buries)
+  );
 }
 
 /** Judges jobs one after another, best first. */

@@ -2,13 +2,14 @@
 // kicks and blameless returns raise the job's `attemptsBase`.
 
 import { assert } from "../../base/assert.ts";
+import { JobCounter } from "../../schema/job.ts";
 import type { JobPage } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { TubePolicy } from "../tubes/tube-settings.ts";
 
 /** Returns the number of the job's attempts. */
 export function attemptsOf(page: JobPage, row: number): number {
-  return page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
+  return page.count(row, JobCounter.reserves) - (page.extras?.attemptsBase[row] ?? 0);
 }
 
 /** Returns whether the job has used up the attempts that its tube allows. */
@@ -19,7 +20,8 @@ export function isSpent({ policy }: Tube, attempts: number): boolean {
 /** Restores all attempts of a job, and its first backoff, if its tube counts attempts. */
 export function resetAttempts(page: JobPage, row: number, { policy }: Tube): void {
   const counts = policy !== undefined && (policy.maxAttempts > 0 || policy.backoffMs > 0);
-  if (counts && page.reserves[row]! > 0) page.makeExtras().attemptsBase[row] = page.reserves[row]!;
+  if (counts && page.count(row, JobCounter.reserves) > 0)
+    page.makeExtras().attemptsBase[row] = page.count(row, JobCounter.reserves);
 }
 
 /**

@@ -7,6 +7,7 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { ExtraFlag } from "../jobs/job-extras.ts";
 import { type JobPage, rowOf } from "../jobs/job-table.ts";
@@ -57,7 +58,7 @@ export class DeadJobs {
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     this.#unmark(page, row);
-    page.extras!.attemptsBase[row] = page.reserves[row]!;
+    page.extras!.attemptsBase[row] = page.count(row, JobCounter.reserves);
   }
 
   /** Revives a dead job in this tube: it may die again, and regains its key if that is free. */

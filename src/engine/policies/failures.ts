@@ -2,8 +2,8 @@
 // many ended with the connection of their worker.
 //
 // A job that has failed has a cell in the body arena; its length comes first, then its failures
-// (protocol/job-failure.ts). The handles and the number of disconnects are columns that only pages
-// with such a job have. Without memory for a failure, or beyond --max-memory, it goes unrecorded,
+// (protocol/job-failure.ts). The handles and the rare counters (schema/job.ts) are columns that only
+// pages with such a job have. Without memory for a failure, or beyond --max-memory, it goes unrecorded,
 // though disconnects still count: no command fails for it.
 
 import { assert } from "../../base/assert.ts";
@@ -20,6 +20,7 @@ import {
   WORKER_BYTES_MAX,
 } from "../../protocol/job-failure.ts";
 import type { Span } from "../../protocol/request.ts";
+import { FIXED_COUNTERS, JobCounter, RARE_COUNTER_ATTRIBUTES, RARE_COUNTERS } from "../../schema/job.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -29,8 +30,8 @@ import { attemptsOf } from "./attempts.ts";
 
 const NO_BYTES = new Uint8Array(0);
 const LENGTH_BYTES = 2;
-/** The attribute with the number of disconnects. */
-const DISCONNECTS_BYTES = 6;
+/** The attribute of a rare counter. */
+const COUNTER_BYTES = 6;
 /** Maximum bytes in an attribute of the log. */
 const CHUNK_BYTES = 255;
 /** A job that lost no worker for this time is no longer the worst of its tube. */
@@ -84,12 +85,12 @@ export class Failures {
   /** Counts a reservation that ended with its connection, even without room for the failure. */
   #countDisconnect(slot: number, nowMs: number): void {
     const tube = this.#shard.tubeOf(slot);
-    const count = this.disconnectsOf(slot) + 1;
+    const count = this.#disconnectsOf(slot) + 1;
     this.#shard.jobDisconnects++;
     tube.disconnects++;
-    this.#setDisconnects(slot, count);
+    this.#setRare(slot, JobCounter.disconnects, count);
     const worst = nowMs - tube.lostAtMs > LOST_JOB_MS ? NO_SLOT : this.lostJobOf(tube);
-    if (worst !== NO_SLOT && this.disconnectsOf(worst) > count) return;
+    if (worst !== NO_SLOT && this.#disconnectsOf(worst) > count) return;
     tube.lostJob = this.#shard.jobs.pageOf(slot).id[rowOf(slot)]!;
     tube.lostAtMs = nowMs;
   }
@@ -101,7 +102,7 @@ export class Failures {
     return slot !== NO_SLOT && this.#shard.tubeOf(slot) === tube ? slot : NO_SLOT;
   }
 
-  #setDisconnects(slot: number, count: number): void {
+  #setRare(slot: number, counter: JobCounter, count: number): void {
     const { jobs } = this.#shard;
     const page = jobs.pageOf(slot);
     try {
@@ -110,18 +111,18 @@ export class Failures {
       if (!(error instanceof RangeError)) throw error;
       return;
     }
-    page.disconnects![rowOf(slot)] = count;
+    page.rareCounters![rowOf(slot) * RARE_COUNTERS + counter - FIXED_COUNTERS] = count;
   }
 
-  /** Returns how many of the job's reservations ended with the connection of their worker. */
-  disconnectsOf(slot: number): number {
-    return this.#shard.jobs.pageOf(slot).disconnects?.[rowOf(slot)] ?? 0;
+  #disconnectsOf(slot: number): number {
+    return this.#shard.jobs.pageOf(slot).count(rowOf(slot), JobCounter.disconnects);
   }
 
-  /** Gives a job of the log or of another shard its failures and disconnects. */
-  restore(slot: number, { failures, disconnects }: Pick<JobAttributes, "failures" | "disconnects">): void {
+  /** Gives a job of the log or of another shard its failures and rare counters. */
+  restore(slot: number, { failures, rareCounters }: Pick<JobAttributes, "failures" | "rareCounters">): void {
     assert(failures.length <= FAILURES_BYTES_MAX, "a job keeps its last failures only");
-    if (disconnects > 0) this.#setDisconnects(slot, disconnects);
+    for (let k = 0; k < RARE_COUNTERS; k++)
+      if (rareCounters[k]! > 0) this.#setRare(slot, (FIXED_COUNTERS + k) as JobCounter, rareCounters[k]!);
     if (failures.length === 0) return;
     copyBytes(this.#cell, LENGTH_BYTES, failures, 0, failures.length);
     this.#store(slot, failures.length);
@@ -162,21 +163,24 @@ export class Failures {
 
   /** Frees the failures of a job that is removed. Its page must have a column for them. */
   forget(slot: number): void {
-    const { failures, disconnects } = this.#shard.jobs.pageOf(slot);
+    const { failures, rareCounters } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(
-      failures !== undefined && disconnects !== undefined,
+      failures !== undefined && rareCounters !== undefined,
       "the page of a job that failed has columns for failures",
     );
     this.#shard.bodies.free(failures[row]!);
     failures[row] = EMPTY_BODY;
-    disconnects[row] = 0;
+    rareCounters.fill(0, row * RARE_COUNTERS, (row + 1) * RARE_COUNTERS);
   }
 
-  /** Writes the attributes with the job's failures, in wall-clock times, and its disconnects. */
+  /** Writes the attributes with the job's failures, in wall-clock times, and its rare counters. */
   write(slot: number, writer: AttributeWriter, wallOffsetMs: number): void {
-    const disconnects = this.disconnectsOf(slot);
-    if (disconnects > 0) writer.uint32(Attribute.Disconnects, disconnects);
+    const page = this.#shard.jobs.pageOf(slot);
+    for (let k = 0; k < RARE_COUNTERS; k++) {
+      const count = page.count(rowOf(slot), (FIXED_COUNTERS + k) as JobCounter);
+      if (count > 0) writer.uint32(RARE_COUNTER_ATTRIBUTES[k]!, count);
+    }
     const failures = this.of(slot);
     if (failures.length === 0) return;
     shiftFailures(failures, wallOffsetMs);
@@ -187,7 +191,7 @@ export class Failures {
   /** Returns the maximum number of bytes that `write` appends, with the padding of a long list. */
   attributeBytes(slot: number): number {
     const { length } = this.of(slot);
-    return length + 2 * Math.ceil(length / CHUNK_BYTES) + DISCONNECTS_BYTES + 32;
+    return length + 2 * Math.ceil(length / CHUNK_BYTES) + RARE_COUNTERS * COUNTER_BYTES + 32;
   }
 }
 

@@ -12,6 +12,7 @@ import { assert, CHECKED } from "../../base/assert.ts";
 import type { AttributeWriter } from "../../protocol/job-attribute.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { DeathReason, KeyState } from "../../protocol/job-attribute.ts";
+import { JobCounter } from "../../schema/job.ts";
 import type { JobAttributes } from "../jobs/job-attributes.ts";
 import { ExtraFlag, type JobExtras } from "../jobs/job-extras.ts";
 import { NO_SLOT, rowOf } from "../jobs/job-table.ts";
@@ -209,7 +210,8 @@ export class UniqueKeys {
     const { extras } = page;
     assert(extras !== undefined, "a job that was put with a key has extras");
     if ((extras.flags[row]! & ExtraFlag.Keyed) === 0) return;
-    if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.reserves[row]! > 0) return;
+    if ((extras.flags[row]! & ExtraFlag.UntilReserve) !== 0 && page.count(row, JobCounter.reserves) > 0)
+      return;
     const key = this.#ownKey(extras, row, tube);
     const known = this.table.find(key);
     if (known !== NO_ROW) {
@@ -300,7 +302,7 @@ export class UniqueKeys {
     if (!attributes.hasKey) return;
     const page = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const claim = claimOf(attributes, page.id[row]!, page.reserves[row]!);
+    const claim = claimOf(attributes, page.id[row]!, page.count(row, JobCounter.reserves));
     if (claim === undefined) return;
     const keyRow = this.#settle(this.#keyOf(tube.nameBytes, attributes), claim, slot);
     if (keyRow !== NO_ROW) page.extras!.keyRow[row] = keyRow;

@@ -5,6 +5,7 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
+import { JobCounter } from "../../schema/job.ts";
 import type { BatchTable } from "../flows/batch-table.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/earliest-time.ts";
@@ -172,7 +173,7 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
     this.#startHolding(page, row, tube);
-    page.reserves[row] = page.reserves[row]! + 1;
+    page.addTo(row, JobCounter.reserves);
     page.holder[row] = session.index;
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);

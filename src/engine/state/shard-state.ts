@@ -2,6 +2,7 @@
 // queues, sessions, timers, counters, and the receivers of effects.
 
 import { assert } from "../../base/assert.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { BatchTable } from "../flows/batch-table.ts";
 import { BodyArena } from "../jobs/body-arena.ts";
 import { JobIndex } from "../jobs/job-index.ts";
@@ -133,7 +134,7 @@ export class ShardState {
     const row = rowOf(slot);
     tube.buries += change;
     this.jobBuries += change;
-    page.buries[row] = page.buries[row]! + change;
+    page.addTo(row, JobCounter.buries, change);
     assert(tube.buries >= 0 && this.jobBuries >= 0, "a burial that is taken back was counted");
   }
 

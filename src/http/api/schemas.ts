@@ -1,6 +1,7 @@
 // Schemas of requests and responses, the source of validation, types and the OpenAPI document.
 
 import { type TSchema, Type } from "typebox";
+import { eachJobCounter, JOB_COUNTER_ROWS } from "../../schema/job.ts";
 
 const strict = { additionalProperties: false } as const;
 
@@ -110,15 +111,7 @@ export const Job = Fields({
   ttr: count,
   timeLeft: seconds("Seconds until it is ready, or its reservation ends."),
   file: Type.Optional(count),
-  reserves: count,
-  timeouts: count,
-  releases: count,
-  buries: count,
-  kicks: count,
-  disconnects: Type.Integer({
-    minimum: 0,
-    description: "Reservations that ended with the connection of their worker.",
-  }),
+  ...eachJobCounter((name) => Type.Integer({ minimum: 0, description: JOB_COUNTER_ROWS[name].says })),
   attempts: Type.Integer({ minimum: 0, description: "Reservations that count for max-attempts." }),
   origin: Type.Union([Type.String({ description: "The tube in which it died." }), Type.Null()]),
   death: Type.Union([Type.String({ description: "Why it died: attempts or expired." }), Type.Null()]),

@@ -4,6 +4,7 @@
 // A polled tube thus keeps its watcher, and a wait queues with those of all other clients. Jobs go
 // to leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
 
+import { eachJobCounter, JOB_COUNTERS, type JobCounters } from "../../schema/job.ts";
 import { Busy } from "../link/busy.ts";
 import type { WireClients } from "../link/wire-clients.ts";
 import type { WireConnection, WireReply } from "../link/wire-connection.ts";
@@ -18,19 +19,13 @@ export const WAITS_MAX = 10_000;
 const CHUNK_MAX = 32;
 
 /** A job as RESERVED describes it to a lease; see shard/replies/lease-details.ts. */
-export interface ReservedJob {
+export interface ReservedJob extends JobCounters {
   readonly id: number;
   readonly tube: string;
-  readonly reserves: number;
   readonly pri: number;
   readonly ttr: number;
   readonly timeLeftMs: number;
   readonly ageMs: number;
-  readonly timeouts: number;
-  readonly releases: number;
-  readonly buries: number;
-  readonly kicks: number;
-  readonly disconnects: number;
   /** Pairs of context from the put, in Latin-1. */
   readonly meta: readonly string[];
   readonly body: Buffer;
@@ -231,7 +226,7 @@ class Taking {
 const HYPHEN = 0x2d;
 const ZERO = 0x30;
 /** Number of numbers between RESERVED and the tube's name. */
-const NUMBERS = 12;
+const NUMBERS = 6 + JOB_COUNTERS.length;
 /** Begins each pair of a job's context, which has no blanks. */
 const META = " meta=";
 const NO_META: readonly string[] = [];
@@ -259,16 +254,11 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
   return {
     id: numbers[0]!,
     tube: tubeEnd < 0 ? line.slice(at) : line.slice(at, tubeEnd),
-    reserves: numbers[2]!,
-    pri: numbers[3]!,
-    ttr: numbers[4]!,
-    timeLeftMs: numbers[5]!,
-    ageMs: numbers[6]!,
-    timeouts: numbers[7]!,
-    releases: numbers[8]!,
-    buries: numbers[9]!,
-    kicks: numbers[10]!,
-    disconnects: numbers[11]!,
+    pri: numbers[2]!,
+    ttr: numbers[3]!,
+    timeLeftMs: numbers[4]!,
+    ageMs: numbers[5]!,
+    ...eachJobCounter((_, at) => numbers[6 + at]!),
     meta: tubeEnd < 0 ? NO_META : line.slice(tubeEnd + META.length).split(META),
     body,
   };

@@ -5,6 +5,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Holder, JobFacts } from "../../message/control.ts";
+import { eachJobCounter, JobCounter } from "../../schema/job.ts";
 import { failuresOf, LISTED_REASON_BYTES } from "../replies/failure-text.ts";
 import { jobOptions } from "../replies/job-options.ts";
 import { batchesOf } from "../replies/job-text.ts";
@@ -37,7 +38,7 @@ export function jobFacts(
   const isTimed = state === JobState.Reserved || state === JobState.Delayed;
   const seconds = (ms: number): number => Math.max(0, ms / 1000);
   const bytes = page.bodyBytes[row]!;
-  const attempts = page.reserves[row]! - (page.extras?.attemptsBase[row] ?? 0);
+  const attempts = page.count(row, JobCounter.reserves) - (page.extras?.attemptsBase[row] ?? 0);
   assert(attempts >= 0, "the number of attempts is not negative");
   return {
     id: page.id[row]!,
@@ -48,12 +49,7 @@ export function jobFacts(
     delay: page.delaySeconds[row]!,
     ttr: page.ttrSeconds[row]!,
     timeLeft: isTimed && !engine.batches.waits(slot) ? seconds(atMs - nowMs) : 0,
-    reserves: page.reserves[row]!,
-    timeouts: page.timeouts[row]!,
-    releases: page.releases[row]!,
-    buries: page.buries[row]!,
-    kicks: page.kicks[row]!,
-    disconnects: engine.policies.failures.disconnectsOf(slot),
+    ...eachJobCounter((_, counter) => page.count(row, counter)),
     attempts,
     origin: engine.policies.attributes.originOf(slot),
     death: (page.extras?.flags[row] ?? 0) & ExtraFlag.Reason,

@@ -9,6 +9,7 @@ import { Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { LeaseChange } from "../../message/control.ts";
 import { Span } from "../../protocol/request.ts";
+import { JobCounter } from "../../schema/job.ts";
 import type { ControlShard } from "./control-work.ts";
 
 /** Returns whether the job is still held by the lease with this count of reserves. */
@@ -27,7 +28,7 @@ function isLeased(
   return (
     page.state[row] === JobState.Reserved &&
     page.holder[row] === leaseSession &&
-    page.reserves[row] === reserves
+    page.count(row, JobCounter.reserves) === reserves
   );
 }
 

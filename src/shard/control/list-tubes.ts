@@ -6,6 +6,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
+import { JobCounter } from "../../schema/job.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 
 /** Rows of one slice: about 0.1 ms. */
@@ -100,7 +101,6 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   const lost = engine.policies.failures.lostJobOf(tube);
   const page = lost === NO_SLOT ? undefined : engine.jobs.pageOf(lost);
   rows[at + TubeField.LostJob] = page?.id[rowOf(lost)] ?? 0;
-  rows[at + TubeField.LostJobReserves] = page?.reserves[rowOf(lost)] ?? 0;
-  rows[at + TubeField.LostJobDisconnects] =
-    lost === NO_SLOT ? 0 : engine.policies.failures.disconnectsOf(lost);
+  rows[at + TubeField.LostJobReserves] = page?.count(rowOf(lost), JobCounter.reserves) ?? 0;
+  rows[at + TubeField.LostJobDisconnects] = page?.count(rowOf(lost), JobCounter.disconnects) ?? 0;
 }

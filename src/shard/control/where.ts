@@ -6,6 +6,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import { type JobFilter, stateBit } from "../../engine/walks/job-walk.ts";
 import type { StateName, Where } from "../../message/control.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { hasKeys } from "../replies/job-options.ts";
 import { batchesOf } from "../replies/job-text.ts";
 
@@ -43,9 +44,9 @@ export function matchesWhere(engine: Engine, slot: number, where: Where, nowMs: 
     pri >= priFrom &&
     pri <= priTo &&
     nowMs - page.createdAtMs[row]! <= ageTo * 1000 &&
-    page.reserves[row]! >= reservesFrom &&
-    page.timeouts[row]! >= timeoutsFrom &&
-    engine.policies.failures.disconnectsOf(slot) >= disconnectsFrom &&
+    page.count(row, JobCounter.reserves) >= reservesFrom &&
+    page.count(row, JobCounter.timeouts) >= timeoutsFrom &&
+    page.count(row, JobCounter.disconnects) >= disconnectsFrom &&
     hasKeys(engine, slot, where) &&
     hasBatches(engine, slot, where)
   );

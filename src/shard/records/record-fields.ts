@@ -28,10 +28,6 @@ export function fillRecordFields(
   fields.ttrSeconds = page.ttrSeconds[row]!;
   fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
   fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
-  fields.reserves = page.reserves[row]!;
-  fields.timeouts = page.timeouts[row]!;
-  fields.releases = page.releases[row]!;
-  fields.buries = page.buries[row]!;
-  fields.kicks = page.kicks[row]!;
+  page.copyCounters(row, fields.counters);
   fields.burySequence = 0;
 }

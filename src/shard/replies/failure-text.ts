@@ -17,13 +17,11 @@ export function failuresOf(engine: Engine, slot: number): readonly Failure[] {
 export const failuresText = (failures: readonly Failure[], nowMs: number): string =>
   `[${failures.map((failure) => failureText(failure, nowMs, failure.reason)).join(",")}]`;
 
-/** Returns the fields of a list's row with disconnects and the last failure, if there are any. */
-export function failureFields(engine: Engine, slot: number, nowMs: number): string {
-  const disconnects = engine.policies.failures.disconnectsOf(slot);
-  const counted = disconnects === 0 ? "" : `,"disconnects":${disconnects}`;
+/** Returns the field of a list's row with the last failure, if there is one. */
+export function lastFailure(engine: Engine, slot: number, nowMs: number): string {
   const last = failuresOf(engine, slot)[0];
-  if (last === undefined) return counted;
-  return `${counted},"failure":${failureText(last, nowMs, last.reason.slice(0, LISTED_REASON_BYTES))}`;
+  if (last === undefined) return "";
+  return `,"failure":${failureText(last, nowMs, last.reason.slice(0, LISTED_REASON_BYTES))}`;
 }
 
 function failureText({ attempt, cause, atMs, worker }: Failure, nowMs: number, reason: string): string {

@@ -3,8 +3,9 @@
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
-import { failureFields } from "./failure-text.ts";
+import { type JobPage, JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
+import { lastFailure } from "./failure-text.ts";
 import { isTimed, STATE_NAMES } from "./job-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 
@@ -29,9 +30,19 @@ export function jobRow(
     `{"id":${page.id[row]},${namesTube ? `"tube":"${engine.tubeOf(slot).name}",` : ""}"state":"${STATE_NAMES[state]}","pri":${page.pri[row]}` +
     `,"age":${ageSeconds(page.createdAtMs[row]!, nowMs)},"delay":${page.delaySeconds[row]}` +
     `,"ttr":${page.ttrSeconds[row]},"time-left":${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}` +
-    `,"reserves":${page.reserves[row]},"timeouts":${page.timeouts[row]},"releases":${page.releases[row]}` +
-    `,"buries":${page.buries[row]},"kicks":${page.kicks[row]},"bytes":${page.bodyBytes[row]}${failureFields(engine, slot, nowMs)}${shown}}`
+    `${counterFields(page, row, 0, FIXED_COUNTERS)},"bytes":${page.bodyBytes[row]}` +
+    `${counterFields(page, row, FIXED_COUNTERS)}${lastFailure(engine, slot, nowMs)}${shown}}`
   );
+}
+
+/** Returns the counters from one position on; few jobs have rare ones, so that these show unless 0. */
+function counterFields(page: JobPage, row: number, from: number, to?: number): string {
+  let fields = "";
+  for (const name of JOB_COUNTERS.slice(from, to)) {
+    const count = page.count(row, JobCounter[name]);
+    if (count > 0 || from < FIXED_COUNTERS) fields += `,"${name}":${count}`;
+  }
+  return fields;
 }
 
 /**

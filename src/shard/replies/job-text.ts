@@ -5,12 +5,13 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag } from "../../engine/jobs/job-extras.ts";
 import { FlowFlag } from "../../engine/jobs/job-flows.ts";
-import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { type JobPage, JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
 import type { JobFacts, JobOptions } from "../../message/control.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import type { Failure } from "../../protocol/job-failure.ts";
+import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
 import { failuresText } from "./failure-text.ts";
 import { ageSeconds, escaped, secondsLeft } from "./row-values.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
@@ -56,12 +57,7 @@ delay: ${page.delaySeconds[row]}
 ttr: ${page.ttrSeconds[row]}
 time-left: ${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}
 file: ${file}
-reserves: ${page.reserves[row]}
-timeouts: ${page.timeouts[row]}
-releases: ${page.releases[row]}
-buries: ${page.buries[row]}
-kicks: ${page.kicks[row]}
-`;
+${counterRows(page, row, 0, FIXED_COUNTERS)}`;
 }
 
 /** Returns the YAML of stats-tube, without the framing of its reply. */
@@ -103,9 +99,14 @@ export function inspectJobText(
 time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs, options)}holder: ${holder}
 worker: ${worker === undefined ? "none" : quoted(worker)}
-disconnects: ${engine.policies.failures.disconnectsOf(slot)}
-failures: ${failuresText(failures, nowMs)}
+${counterRows(page, row, FIXED_COUNTERS)}failures: ${failuresText(failures, nowMs)}
 ${flowRows(engine, slot)}`;
+}
+
+/** Returns a line for each counter of a job from one position to another. */
+function counterRows(page: JobPage, row: number, from: number, to?: number): string {
+  const names = JOB_COUNTERS.slice(from, to);
+  return names.map((name) => `${name}: ${page.count(row, JobCounter[name])}\n`).join("");
 }
 
 interface InspectedJob {
@@ -164,7 +165,7 @@ function policyRows(
   const { extras } = page;
   const expiresAtMs = extras?.expiresAtMs[row] ?? 0;
   const expiresIn = expiresAtMs === 0 ? "never" : String(Math.max(0, Math.floor(expiresAtMs - nowMs)) / 1000);
-  const attempts = page.reserves[row]! - (extras?.attemptsBase[row] ?? 0);
+  const attempts = page.count(row, JobCounter.reserves) - (extras?.attemptsBase[row] ?? 0);
   assert(attempts >= 0, "the number of attempts is not negative");
   return `attempts: ${attempts}
 expires-in: ${expiresIn}

@@ -26,6 +26,7 @@ import {
 } from "../../message/transfer.ts";
 import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
+import { JobCounter } from "../../schema/job.ts";
 import { fillRecordFields } from "../records/record-fields.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ReplyPort } from "../replies/reply-port.ts";
@@ -263,7 +264,7 @@ export class TransferSender {
     if (facts !== undefined) {
       this.#fields.pri = facts.pri;
       this.#fields.ttrSeconds = facts.ttrSeconds;
-      this.#fields.releases = facts.releases;
+      this.#fields.counters[JobCounter.releases] = facts.releases;
     }
     return encodePutHead(memory, at, this.#fields, NO_NAME, page.bodyBytes[row]!, attributes);
   }

@@ -30,6 +30,7 @@ import {
   AttributeWriter,
   FIRST_MUTABLE_ATTRIBUTE,
 } from "../../../src/protocol/job-attribute.ts";
+import { FIXED_COUNTERS } from "../../../src/schema/job.ts";
 import { jobsOfBatch } from "../../support/recovered-jobs.ts";
 import { jobText } from "../model.ts";
 
@@ -107,8 +108,8 @@ const progressValues = (id: number, round: number): Values =>
 function fieldsOf(id: number, state: RecordState, round: number): RecordFields {
   const first = 2 ** 31 + 10_000 * round + 100 * id;
   return {
-    ...{ id, state, pri: first + 1, delaySeconds: first + 2, ttrSeconds: first + 3, reserves: first + 4 },
-    ...{ timeouts: first + 5, releases: first + 6, buries: first + 7, kicks: first + 8 },
+    ...{ id, state, pri: first + 1, delaySeconds: first + 2, ttrSeconds: first + 3 },
+    counters: Uint32Array.from({ length: FIXED_COUNTERS }, (_, at) => first + 4 + at),
     createdAtMs: 1_790_000_000_000.5 + id,
     deadlineAtMs: 1_800_000_000_000.25 + first,
     burySequence: first + 9,

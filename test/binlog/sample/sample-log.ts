@@ -17,6 +17,7 @@ import {
   RecordState,
 } from "../../../src/message/record.ts";
 import { Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { JobCounter, type JobCounterName, type JobCounters } from "../../../src/schema/job.ts";
 import { jobText, settingId } from "../model.ts";
 import { VirtualDisk } from "../virtual-disk.ts";
 
@@ -88,9 +89,11 @@ export class JobWriter {
     }
   }
 
-  update(id: number, changes: Partial<RecordFields>): void {
+  update(id: number, changes: Partial<RecordFields & JobCounters>): void {
     const job = this.#fields.get(id)!;
-    Object.assign(job.fields, changes);
+    for (const [name, value] of Object.entries(changes))
+      if (name in JobCounter) job.fields.counters[JobCounter[name as JobCounterName]] = value as number;
+      else Object.assign(job.fields, { [name]: value });
     this.#update(id, job);
   }
 

@@ -420,7 +420,7 @@ export function* keptTexts(
     }
     if (fields.state === RecordState.schedule) continue;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = fields;
-    const { reserves, timeouts, releases, buries, kicks } = fields;
+    const [reserves = 0, timeouts = 0, releases = 0, buries = 0, kicks = 0] = fields.counters;
     const policy = policyInLog(list);
     const job: KeptJob = {
       id,

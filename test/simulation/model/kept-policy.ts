@@ -90,7 +90,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     origin: Buffer.from(read.origin).toString("latin1"),
     ...{ leaves: read.leaving, hasMoved: read.moved },
     failures: readFailures(read.failures),
-    disconnects: read.disconnects,
+    disconnects: read.rareCounters[0]!,
     ...{ batch: read.batch, after: read.after, hasEnded: read.batchHasEnded, afterAny: read.afterAny },
     isSpared: read.batchIsSpared,
   };

@@ -8,6 +8,7 @@ import { stateBit } from "../../../src/engine/walks/job-walk.ts";
 import { packListedJobs } from "../../../src/message/listed-jobs.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { TransferMessage } from "../../../src/message/transfer.ts";
+import { JobCounter } from "../../../src/schema/job.ts";
 import type { RecordLog } from "../../../src/shard/records/record-log.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug } from "./planted-bug.ts";
@@ -265,7 +266,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     const { changedFacts } = engine;
     engine.changedFacts = (slot, ...rest) => ({
       ...changedFacts.call(engine, slot, ...rest),
-      releases: engine.jobs.pageOf(slot).releases[rowOf(slot)]!,
+      releases: engine.jobs.pageOf(slot).count(rowOf(slot), JobCounter.releases),
     });
   }),
   plantedInEngine(

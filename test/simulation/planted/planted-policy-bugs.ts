@@ -95,13 +95,14 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a failure is not in the log", ({ policies: { failures } }) => {
     failures.write = () => {};
   }),
-  plantedInEngine("the number of lost connections is not in the log", ({ policies: { failures } }) => {
+  plantedInEngine("the number of lost connections is not in the log", ({ jobs, policies: { failures } }) => {
     const { write } = failures;
     failures.write = (slot, writer, wallOffsetMs) => {
-      const { disconnectsOf } = failures;
-      failures.disconnectsOf = () => 0;
+      const page = jobs.pageOf(slot);
+      const { rareCounters } = page;
+      page.rareCounters = undefined;
       write.call(failures, slot, writer, wallOffsetMs);
-      failures.disconnectsOf = disconnectsOf;
+      page.rareCounters = rareCounters;
     };
   }),
   plantedInEngine("a job that has come from another shard has never failed", ({ policies: { failures } }) => {

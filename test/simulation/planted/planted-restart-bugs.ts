@@ -6,6 +6,7 @@ import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
 import { isWide } from "../../../src/engine/tubes/tube-settings.ts";
 import { DeathReason } from "../../../src/protocol/job-attribute.ts";
+import { JobCounter } from "../../../src/schema/job.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
@@ -21,7 +22,7 @@ const reading = (name: string, change: (attributes: JobAttributes, reserves: num
   plantedInEngine(name, (engine) => {
     const restore = engine.restore.bind(engine);
     engine.restore = (job, body, attributes) => {
-      if (attributes !== undefined) change(attributes, job.reserves);
+      if (attributes !== undefined) change(attributes, job.counters[JobCounter.reserves]!);
       restore(job, body, attributes);
     };
   });

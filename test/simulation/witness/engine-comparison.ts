@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Waiting } from "../../../src/engine/waiting/session.ts";
+import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../../src/schema/job.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { STATE_NAMES } from "./job-states.ts";
 import { compared, policyAt, settingsAt, settingsOf } from "./noted-policies.ts";
@@ -54,13 +55,7 @@ export class EngineComparison {
           holder: job.state === "reserved" ? page.holder[row] : undefined,
           deadlineAtMs: timed ? page.deadlineAtMs[row] : 0,
           policy: policyAt(engine, slot),
-          counts: [
-            page.reserves[row],
-            page.timeouts[row],
-            page.releases[row],
-            page.buries[row],
-            page.kicks[row],
-          ],
+          counts: JOB_COUNTERS.slice(0, FIXED_COUNTERS).map((name) => page.count(row, JobCounter[name])),
         },
         {
           state: job.state,

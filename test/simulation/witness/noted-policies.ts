@@ -12,6 +12,7 @@ import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import type { SettingName } from "../../../src/engine/tubes/tube-settings.ts";
 import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
 import { readFailures } from "../../../src/protocol/job-failure.ts";
+import { JobCounter } from "../../../src/schema/job.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
 import type { ModelJob, ModelTube } from "../model/model-types.ts";
 
@@ -62,7 +63,7 @@ export function policyAt(engine: Engine, slot: number): Compared {
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
     owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
     failures: readFailures(engine.policies.failures.of(slot)),
-    disconnects: engine.policies.failures.disconnectsOf(slot),
+    disconnects: engine.jobs.pageOf(slot).count(row, JobCounter.disconnects),
     flows: flowsAt(engine, slot),
   };
 }

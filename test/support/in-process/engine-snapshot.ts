@@ -3,6 +3,7 @@
 import type { Engine } from "../../../src/engine/engine.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import { JOB_COUNTERS, JobCounter } from "../../../src/schema/job.ts";
 import { slotsOf } from "./checked-engine.ts";
 
 type Numbers = Record<string, number>;
@@ -68,8 +69,7 @@ function jobOf(engine: Engine, id: number): Numbers {
     deadline: page.deadlineAtMs[row]!,
     delay: page.delaySeconds[row]!,
     ttr: page.ttrSeconds[row]!,
-    counts:
-      page.reserves[row]! + page.timeouts[row]! + page.releases[row]! + page.buries[row]! + page.kicks[row]!,
+    counts: JOB_COUNTERS.reduce((sum, name) => sum + page.count(row, JobCounter[name]), 0),
     expires: extras?.expiresAtMs[row] ?? 0,
     key: extras?.keyRow[row] ?? -1,
     group: extras?.groupRow[row] ?? 0,

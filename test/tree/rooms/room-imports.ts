@@ -6,6 +6,7 @@
  * from, so there is no way around in a circle. In a room of "binlog", "./live" is "binlog/live".
  */
 const TABLE: Readonly<Record<string, string>> = {
+  schema: "",
   base: "",
   protocol: "base",
   access: "protocol base",
@@ -123,5 +124,9 @@ function named(room: string, entry: string): readonly string[] {
 }
 
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
-  Object.entries(TABLE).map(([room, entry]) => [room, named(room, entry)]),
+  Object.entries(TABLE).map(([room, entry]) => [
+    room,
+    // All show the same facts.
+    room === "schema" ? [] : [...named(room, entry), "schema"],
+  ]),
 );

@@ -248,10 +248,16 @@ describe("a log with every record", () => {
     for (const job of exported) {
       const state = waiting.includes(job) ? RecordState.buried : job.state;
       const { fields, tube } = theirs.get(job.id)!;
-      const counts = [fields.reserves, fields.timeouts, fields.releases, fields.buries, fields.kicks];
       const buries = job.counts[3]! - (state === RecordState.buried ? 1 : 0);
       assert.deepEqual(
-        [fields.state, fields.pri, fields.delaySeconds, fields.ttrSeconds, fields.createdAtMs, ...counts],
+        [
+          fields.state,
+          fields.pri,
+          fields.delaySeconds,
+          fields.ttrSeconds,
+          fields.createdAtMs,
+          ...fields.counters,
+        ],
         [state, ...job.numbers, ...job.counts.with(3, buries)],
       );
       if (state === RecordState.delayed) assert.equal(fields.deadlineAtMs, job.deadlineAtMs);

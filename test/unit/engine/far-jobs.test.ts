@@ -19,6 +19,7 @@ import {
   DeathReason,
   findAttribute,
 } from "../../../src/protocol/job-attribute.ts";
+import { fixedCounters } from "../../../src/schema/job.ts";
 import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
@@ -97,7 +98,7 @@ class Bench {
   again(settings: Partial<SettingValues>, ownsAll = false): Bench {
     const next = new Bench(settings, ownsAll);
     for (const [id, { state, attributes }] of this.log) {
-      const counts = { reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 };
+      const counts = { counters: fixedCounters({ reserves: 1, releases: 1 }) };
       const facts = { id, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
       const known = new JobAttributes().read(attributes, 0, attributes.length, 0);
       const job = { ...facts, ...counts, tube: "a", state, deadlineAtMs: 0 };
@@ -183,7 +184,7 @@ describe("a held job that update-job sends to another shard", () => {
   it("expires if its time is over when it arrives", () => {
     const bench = new Bench({});
     bench.wait();
-    const counts = { reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 };
+    const counts = { counters: fixedCounters({ reserves: 1, releases: 1 }) };
     const facts = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
     const job = { ...facts, ...counts, tube: "a", state: JobState.Ready, deadlineAtMs: 0 };
     const attributes = new JobAttributes();
@@ -307,7 +308,7 @@ it("the next record keeps a time to live that ended before the start", () => {
   const attributes = new JobAttributes().read(writer.bytes, 0, writer.length, startedAtMs);
   const bench = new Bench({});
   const facts = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, file: 0 };
-  const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 1, kicks: 0 };
+  const counts = { counters: fixedCounters({ buries: 1 }) };
   const job = { ...facts, ...counts, tube: "a", state: JobState.Buried, deadlineAtMs: 0 };
   bench.engine.restore(job, EMPTY_BODY, attributes);
   bench.engine.endRestore();
@@ -336,7 +337,7 @@ describe("a job that arrives while memory runs out", () => {
   const TUBE = "there";
   const JOB = {
     ...{ id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 100, atMs: 0, file: 0, tube: TUBE },
-    ...{ state: JobState.Ready, deadlineAtMs: 0, reserves: 1, timeouts: 0, releases: 1, buries: 0, kicks: 0 },
+    ...{ state: JobState.Ready, deadlineAtMs: 0, counters: fixedCounters({ reserves: 1, releases: 1 }) },
   };
 
   function arriving(delayMs?: number): { engine: Engine; arena: ShortArena; arrive: () => Outcome } {

@@ -5,6 +5,7 @@ import { it } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { fixedCounters, JobCounter } from "../../../src/schema/job.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -39,7 +40,7 @@ class Notes {
       const row = rowOf(slot);
       if (page.state[row] !== JobState.Ready) return;
       const id = page.id[row]!;
-      const counts = `${page.reserves[row]} ${page.kicks[row]}`;
+      const counts = `${page.count(row, JobCounter.reserves)} ${page.count(row, JobCounter.kicks)}`;
       const before = this.#ready.get(id);
       const sinceMs = before?.counts === counts ? before.sinceMs : nowMs;
       ready.set(id, { tube: this.#engine.tubeOf(slot).name, sinceMs, counts });
@@ -117,7 +118,7 @@ it("the oldest ready job of a tube is the first that became ready, whatever happ
 
 it("after a restore the list is ordered by time, whatever the order in the log", () => {
   const engine = newEngine();
-  const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 0, kicks: 0, file: 0 };
+  const counts = { counters: fixedCounters(), file: 0 };
   const ready = { tube: "a", pri: 0, ttrSeconds: 1, bodyBytes: 0, state: JobState.Ready, ...counts };
   for (const [id, sinceMs] of [
     [5, -10],

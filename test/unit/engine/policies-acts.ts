@@ -7,6 +7,7 @@ import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
+import { fixedCounters } from "../../../src/schema/job.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import type { PoliciesComparison } from "./policies-comparison.ts";
 import {
@@ -258,8 +259,8 @@ export class PoliciesActs {
     this.#run.engine.restore(
       {
         ...{ id, tube: kept.tube, pri: page.pri[row]!, delaySeconds: 0, ttrSeconds: 2, file: 0 },
-        ...{ bodyBytes: page.bodyBytes[row]!, atMs: page.createdAtMs[row]!, timeouts: 0, releases: 0 },
-        ...{ buries: 0, kicks: 0, reserves: kept.reserves },
+        ...{ bodyBytes: page.bodyBytes[row]!, atMs: page.createdAtMs[row]! },
+        counters: fixedCounters({ reserves: kept.reserves }),
         state: isHeld ? JobState.Ready : (page.state[row] as JobState),
         deadlineAtMs: isHeld ? this.#run.nowMs : page.deadlineAtMs[row]!,
       },

@@ -8,6 +8,7 @@ import { backoffMs } from "../../../src/engine/policies/attempts.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
 import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { JobCounter } from "../../../src/schema/job.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -70,7 +71,7 @@ export class NotedLog implements RecordSink {
   }
 
   #reserves(slot: number): number {
-    return this.engine.jobs.pageOf(slot).reserves[rowOf(slot)]!;
+    return this.engine.jobs.pageOf(slot).count(rowOf(slot), JobCounter.reserves);
   }
 
   roomForPut(): boolean {

@@ -12,6 +12,7 @@ import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import type { Meter, RecordSink } from "../../../src/engine/waiting/effects.ts";
 import type { Session } from "../../../src/engine/waiting/session.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { eachJobCounter, FIXED_COUNTERS } from "../../../src/schema/job.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 
@@ -171,8 +172,8 @@ export class TracedEngine {
     const { extras } = page;
     const counts = {
       ...{ pri: page.pri[row]!, delay: page.delaySeconds[row]!, ttr: page.ttrSeconds[row]! - 60 },
-      ...{ reserves: page.reserves[row]!, timeouts: page.timeouts[row]!, releases: page.releases[row]! },
-      ...{ buries: page.buries[row]!, kicks: page.kicks[row]!, at: page.deadlineAtMs[row]! },
+      ...eachJobCounter((_, counter) => (counter < FIXED_COUNTERS ? page.count(row, counter) : 0)),
+      at: page.deadlineAtMs[row]!,
       ...{ excused: extras?.attemptsBase[row] ?? 0, expires: extras?.expiresAtMs[row] ?? 0 },
       bytes: page.bodyBytes[row]!,
     };

@@ -6,6 +6,7 @@ import { withoutTexts } from "../../../message/job-texts.ts";
 import { httpPort } from "../../../message/topology.ts";
 import { UNKNOWN_SHARD } from "../../../ring/job-directory.ts";
 import { WorkerNames } from "../../../ring/worker-names.ts";
+import { eachJobCounter } from "../../../schema/job.ts";
 import type { Service } from "../../queue/service.ts";
 import { answers, maySeeTexts, type Routes, requireServing } from "../api.ts";
 import { bodyField, wantsMsgpack } from "../bodies/media.ts";
@@ -109,12 +110,7 @@ export function jobView(
     ttr: facts.ttr,
     timeLeft: rounded(facts.timeLeft),
     ...(facts.file === undefined ? {} : { file: facts.file }),
-    reserves: facts.reserves,
-    timeouts: facts.timeouts,
-    releases: facts.releases,
-    buries: facts.buries,
-    kicks: facts.kicks,
-    disconnects: facts.disconnects,
+    ...eachJobCounter((name) => facts[name]),
     attempts: facts.attempts,
     origin: facts.origin === "" ? null : facts.origin,
     death: DEATHS[facts.death] ?? null,

@@ -4,6 +4,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
+import { eachJobCounter } from "../../../schema/job.ts";
 import { Handout } from "../../queue/handout.ts";
 import { type ReservedJob, WAITS_MAX } from "../../queue/reservations.ts";
 import type { Service } from "../../queue/service.ts";
@@ -44,12 +45,7 @@ const LeasedJob = Fields({
   ttr: count,
   timeLeft: Type.Number(),
   age: Type.Number(),
-  reserves: count,
-  timeouts: count,
-  releases: count,
-  buries: count,
-  kicks: count,
-  disconnects: count,
+  ...eachJobCounter(() => count),
   meta: Type.Record(Type.String(), Type.String(), { description: "Context from the put." }),
   bytes: count,
   body: Type.Optional(Type.String()),
@@ -154,7 +150,6 @@ async function handOut(
 
 function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static<typeof LeasedJob> {
   const { id, tube, pri, ttr, timeLeftMs, ageMs, body } = job;
-  const { reserves, timeouts, releases, buries, kicks, disconnects } = job;
   return {
     lease: token,
     id,
@@ -163,12 +158,7 @@ function leasedView(job: ReservedJob, token: string, isMsgpack: boolean): Static
     ttr,
     timeLeft: timeLeftMs / 1000,
     age: ageMs / 1000,
-    reserves,
-    timeouts,
-    releases,
-    buries,
-    kicks,
-    disconnects,
+    ...eachJobCounter((name) => job[name]),
     meta: metaView(job.meta),
     bytes: body.length,
     ...(bodyField(body, isMsgpack) as { body: string }),

@@ -11,6 +11,7 @@ import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
 import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { readFailures } from "../../../../src/protocol/job-failure.ts";
+import { fixedCounters } from "../../../../src/schema/job.ts";
 import { figures, TracedEngine } from "../traced-engine.ts";
 
 /** Batch `b<number>` is opened at `number` ms. */
@@ -165,7 +166,7 @@ describe("a job that waits for a batch", () => {
       [4, 0, 100],
     ] as const) {
       const attributes = Object.assign(new JobAttributes().clear(), { batch, after });
-      const counts = { reserves: 1, timeouts: 2, releases: 3, buries: 4, kicks: 5, file: 6 };
+      const counts = { counters: Uint32Array.of(1, 2, 3, 4, 5), file: 6 };
       const state = { tube: "t", state: id === 4 ? JobState.Delayed : JobState.Ready, deadlineAtMs: 0 };
       bench.engine.restore({ ...jobOf(id), ...counts, ...state }, EMPTY_BODY, attributes);
     }
@@ -261,7 +262,7 @@ it("the home of a batch hears when its last member has ended, and none is on its
 it("members and waiting jobs that come from other shards are counted as such", () => {
   const bench = new BatchBench();
   bench.open(100, 101);
-  const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 0, kicks: 0, file: 0 };
+  const counts = { counters: fixedCounters(), file: 0 };
   for (const [id, facts] of [
     [1, { batch: 100, after: 0, batchHasEnded: false }],
     [2, { batch: 101, after: 100, batchHasEnded: false }],

@@ -10,6 +10,7 @@ import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";
+import { fixedCounters } from "../../../../src/schema/job.ts";
 import { EngineBench } from "../engine-bench.ts";
 
 /** Number of ids that a turn looks at: TURN_JOBS_MAX * LOOKS_PER_JOB in flow-work.ts. */
@@ -59,7 +60,7 @@ class SweepBench {
       {
         ...{ id: 1, tube: "t", pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes: 0 },
         ...{ atMs: 0, state: JobState.Ready, deadlineAtMs: 0, file: 0 },
-        ...{ reserves: 1, timeouts: 0, releases: 0, buries: 0, kicks: 0 },
+        counters: fixedCounters({ reserves: 1 }),
       },
       EMPTY_BODY,
       attributes,

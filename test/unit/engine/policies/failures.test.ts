@@ -36,6 +36,7 @@ import {
   WORKER_BYTES_MAX,
 } from "../../../../src/protocol/job-failure.ts";
 import { Span } from "../../../../src/protocol/request.ts";
+import { JobCounter } from "../../../../src/schema/job.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 
 const NONE = new Uint8Array(0);
@@ -143,15 +144,17 @@ describe("failures of a job", () => {
     engine.runDue(1011);
     const slot = engine.find(1);
     const tube = engine.tubeOf(slot);
-    assert.deepEqual([failures.disconnectsOf(slot), tube.disconnects, engine.jobDisconnects], [7, 7, 7]);
+    const disconnectsOf = (job: number): number =>
+      engine.jobs.pageOf(job).count(rowOf(job), JobCounter.disconnects);
+    assert.deepEqual([disconnectsOf(slot), tube.disconnects, engine.jobDisconnects], [7, 7, 7]);
     assert.deepEqual([failures.lostJobOf(tube), scene.failures(1).length], [slot, 5]);
     const bytes = scene.attributes(1, 0);
     const read = new JobAttributes().read(bytes, 0, bytes.length, 0);
-    assert.equal(read.disconnects, 7);
+    assert.equal(read.rareCounters[0], 7);
     engine.delete(scene.session(), 1, 1012);
     assert.equal(failures.lostJobOf(tube), NO_SLOT, "the job is gone");
     scene.put(1);
-    assert.equal(failures.disconnectsOf(engine.find(1)), 0, "another job in the same row");
+    assert.equal(disconnectsOf(engine.find(1)), 0, "another job in the same row");
   });
 
   it("name the job that lately lost the most workers", () => {

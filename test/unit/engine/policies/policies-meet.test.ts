@@ -12,6 +12,7 @@ import type { Session } from "../../../../src/engine/waiting/session.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { DeathReason } from "../../../../src/protocol/job-attribute.ts";
 import type { Span } from "../../../../src/protocol/request.ts";
+import { fixedCounters } from "../../../../src/schema/job.ts";
 import { TracedEngine } from "../traced-engine.ts";
 
 class Bench extends TracedEngine {
@@ -114,7 +115,7 @@ it("a dead job that comes from another shard leaves its key to others, and a liv
     attributes.setKey(Buffer.from("k"), 0, 1, false);
     Object.assign(attributes, { reason, origin: reason === 0 ? Buffer.alloc(0) : Buffer.from("t") });
     const facts = { id: 1, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, tube: "u" };
-    const counts = { reserves: 2, timeouts: 0, releases: 0, buries: 0, kicks: 0, file: 0 };
+    const counts = { counters: fixedCounters({ reserves: 2 }), file: 0 };
     const job = { ...facts, ...counts, state: JobState.Buried, deadlineAtMs: 0 };
     const arrival = { travel: Travel.Death, asReady: false, delayMs: undefined };
     bench.does((engine) => engine.arrive(job, EMPTY_BODY, attributes, arrival, 0));

@@ -14,6 +14,7 @@ import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
 import { MoveOutcome } from "../../../../src/engine/walks/tube-moving.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
+import { fixedCounters } from "../../../../src/schema/job.ts";
 import { snapshotOf } from "../../../support/in-process/engine-snapshot.ts";
 import { TracedEngine } from "../traced-engine.ts";
 
@@ -222,7 +223,7 @@ describe("a job", () => {
         const { engine } = bench;
         const arrive = (travel: Travel, tube: string): unknown => {
           const facts = { id: 9, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: BODY_BYTES, atMs: 0 };
-          const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 0, kicks: 0, file: 0 };
+          const counts = { counters: fixedCounters(), file: 0 };
           const job = { ...facts, ...counts, state: JobState.Ready, deadlineAtMs: 0, tube };
           const body = engine.bodies.allocate(BODY_BYTES);
           const arrival = { travel, asReady: false, delayMs: undefined };

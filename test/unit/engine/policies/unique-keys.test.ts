@@ -17,6 +17,7 @@ import {
   findAttribute,
   KeyState,
 } from "../../../../src/protocol/job-attribute.ts";
+import { fixedCounters } from "../../../../src/schema/job.ts";
 import { unheardEffects, unheardRecords } from "../../../support/in-process/effects.ts";
 
 const NOBODY = unheardEffects({ reserved: () => assert.fail("no client waits") });
@@ -59,14 +60,19 @@ class Start {
     else
       this.engine.restore(
         {
-          ...{ id, reserves, pri: 0, delaySeconds: 0, ttrSeconds: 60, bodyBytes: 0, atMs: 0, tube: "t" },
+          ...{
+            id,
+            counters: fixedCounters({ reserves }),
+            pri: 0,
+            delaySeconds: 0,
+            ttrSeconds: 60,
+            bodyBytes: 0,
+            atMs: 0,
+            tube: "t",
+          },
           ...{
             state: JobState.Ready,
             deadlineAtMs: 0,
-            timeouts: 0,
-            releases: 0,
-            buries: 0,
-            kicks: 0,
             file: 1,
           },
         },

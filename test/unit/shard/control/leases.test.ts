@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/waiting/session.ts";
 import type { LeaseChange } from "../../../../src/message/control.ts";
+import { JobCounter } from "../../../../src/schema/job.ts";
 import type { ControlShard } from "../../../../src/shard/control/control-work.ts";
 import { changeLease, giveBackLease } from "../../../../src/shard/control/leases.ts";
 import { snapshotOf } from "../../../support/in-process/engine-snapshot.ts";
@@ -31,7 +32,8 @@ class LeaseBench extends EngineBench {
     if (slot === NO_SLOT) return undefined;
     const page = this.engine.jobs.pageOf(slot);
     const row = rowOf(slot);
-    return [page.state[row], page.pri[row], page.reserves[row], page.releases[row], page.buries[row]];
+    const { reserves, releases, buries } = JobCounter;
+    return [page.state[row], page.pri[row], ...[reserves, releases, buries].map((at) => page.count(row, at))];
   }
 }
 
