@@ -66,7 +66,7 @@ export type RecordState = (typeof RecordState)[keyof typeof RecordState];
 
 export const RECORD_ID_AT = 8;
 /** The fixed counters of a job. */
-export const RECORD_COUNTERS_AT = 40;
+const RECORD_COUNTERS_AT = 40;
 export const RECORD_BODY_BYTES_AT = 60;
 export const RECORD_FIXED_BYTES = 72;
 /** An UPDATE without tube name and attributes. */

@@ -1,12 +1,12 @@
-// What is counted of a job: one row per counter. From the rows follow the columns of the engine, the
-// records of the log, stats-job and inspect-job, the rows of lists, the HTTP API with its schemas,
-// the client's types, the columns of the command line and those of the dashboard.
+// What is counted of a job: one row per counter. From the rows follow the columns of the engine,
+// the records of the log, stats-job and inspect-job, the rows of lists, the HTTP API with its
+// schemas, the client's types, the columns of the command line and those of the dashboard.
 //
 // A new counter is a row here with an attribute of its own, and the place that counts. Records of
 // older servers lack the attribute: the counter is 0 then.
 
 interface CounterRow {
-  /** Its position, which never changes: the records of the log have the first ones in this order. */
+  /** Its position, which never changes: records of the log have the first ones in this order. */
   readonly at: number;
   /**
    * Tag of the attribute with it, u32 (protocol/job-attribute.ts); without one, it is in the fixed
@@ -62,9 +62,9 @@ export const fixedCounters = (values: Partial<JobCounters> = {}): Uint32Array =>
 
 /** Returns an object with a value for each counter. */
 export const eachJobCounter = <Value>(
-  valueOf: (name: JobCounterName, at: JobCounter) => Value,
+  toValue: (name: JobCounterName, at: JobCounter) => Value,
 ): Readonly<Record<JobCounterName, Value>> =>
-  Object.fromEntries(JOB_COUNTERS.map((name) => [name, valueOf(name, JobCounter[name])])) as Record<
+  Object.fromEntries(JOB_COUNTERS.map((name) => [name, toValue(name, JobCounter[name])])) as Record<
     JobCounterName,
     Value
   >;

@@ -2,9 +2,9 @@
 // many ended with the connection of their worker.
 //
 // A job that has failed has a cell in the body arena; its length comes first, then its failures
-// (protocol/job-failure.ts). The handles and the rare counters (schema/job.ts) are columns that only
-// pages with such a job have. Without memory for a failure, or beyond --max-memory, it goes unrecorded,
-// though disconnects still count: no command fails for it.
+// (protocol/job-failure.ts). The handles and the rare counters (schema/job.ts) are columns that
+// only pages with such a job have. Without memory for a failure, or beyond --max-memory, it goes
+// unrecorded, though disconnects still count: no command fails for it.
 
 import { assert } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";

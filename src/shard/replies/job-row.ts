@@ -35,7 +35,7 @@ export function jobRow(
   );
 }
 
-/** Returns the counters from one position on; few jobs have rare ones, so that these show unless 0. */
+/** Returns the counters from one position on. Few jobs have rare ones: these show unless 0. */
 function counterFields(page: JobPage, row: number, from: number, to?: number): string {
   let fields = "";
   for (const name of JOB_COUNTERS.slice(from, to)) {

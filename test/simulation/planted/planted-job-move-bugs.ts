@@ -139,7 +139,10 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine("a job that moves forgets how often it was reserved", (engine) => {
     const { arrive } = engine;
-    engine.arrive = (job, ...rest) => arrive.call(engine, { ...job, reserves: 0 }, ...rest);
+    engine.arrive = (job, ...rest) => {
+      const counters = job.counters.with(JobCounter.reserves, 0);
+      return arrive.call(engine, { ...job, counters }, ...rest);
+    };
   }),
   plantedInEngine("a job that moves has another time to run", (engine) => {
     const { arrive } = engine;

@@ -42,7 +42,8 @@ function attributesOf(change: Partial<ScheduleRecord & ProgressRecord>): Uint8Ar
 
 function read(attributes: Uint8Array, deadlineAtMs = 5, reader = begun()): void {
   const fields = { ...emptyRecordFields(), id: 7, state: "schedule", deadlineAtMs };
-  const job = { ...fields, tube: "t", bodyBytes: 0, body: "" };
+  const counts = { reserves: 0, timeouts: 0, releases: 0, buries: 0, kicks: 0 };
+  const job = { ...fields, ...counts, tube: "t", bodyBytes: 0, body: "" };
   reader.line(JSON.stringify({ ...job, attributes: Buffer.from(attributes).toString("base64") }));
 }
 

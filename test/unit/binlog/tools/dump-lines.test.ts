@@ -5,11 +5,13 @@ import { it } from "node:test";
 import { FOREIGN_ID_LIMIT } from "../../../../src/binlog/format/segment-format.ts";
 import { DumpReader } from "../../../../src/binlog/tools/dump.ts";
 import { emptyRecordFields } from "../../../../src/message/record.ts";
+import { FIXED_COUNTERS, JOB_COUNTERS } from "../../../../src/schema/job.ts";
 
 function readJob(fields: Readonly<Record<string, unknown>>): void {
   const reader = new DumpReader();
   reader.line(`{"runnerbeanDump":2,"nextId":${FOREIGN_ID_LIMIT}}`);
-  const job = { ...emptyRecordFields(), id: 1, state: "ready", tube: "t", bodyBytes: 0, body: "" };
+  const counts = Object.fromEntries(JOB_COUNTERS.slice(0, FIXED_COUNTERS).map((name) => [name, 0]));
+  const job = { ...emptyRecordFields(), ...counts, id: 1, state: "ready", tube: "t", bodyBytes: 0, body: "" };
   reader.line(JSON.stringify({ ...job, ...fields }));
 }
 

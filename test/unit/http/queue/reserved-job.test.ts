@@ -9,7 +9,7 @@ const FACTS = {
   ...{ id: 2 ** 40 + 1, tube: "mails", reserves: 3, pri: 4_294_967_295, ttr: 5, timeLeftMs: -678 },
   ...{ ageMs: 9012, timeouts: 6, releases: 7, buries: 8, kicks: 10, disconnects: 11, body },
 };
-const LINE = `RESERVED ${FACTS.id} 5 3 4294967295 5 -678 9012 6 7 8 10 11 mails`;
+const LINE = `RESERVED ${FACTS.id} 5 4294967295 5 -678 9012 3 6 7 8 10 11 mails`;
 
 it("a reserved job has each of its facts, and its context", () => {
   assert.deepEqual(reservedJob({ line: LINE, body }), { ...FACTS, meta: [] });
