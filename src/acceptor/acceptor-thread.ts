@@ -109,6 +109,7 @@ export class AcceptorThread implements AcceptorSurroundings {
   async #open(): Promise<void> {
     const { transport } = this.#data;
     if (transport === "libuv") {
+      this.#noteLateEnds();
       this.#tell({ news: "ready", transport });
       return;
     }
@@ -128,8 +129,15 @@ export class AcceptorThread implements AcceptorSurroundings {
     } catch (error) {
       const { message } = error as Error;
       if (transport === "io_uring") this.#tell({ news: "failed", code: "IO_URING", message });
-      else this.#tell({ news: "ready", transport: "libuv", refusal: message });
+      else {
+        this.#noteLateEnds();
+        this.#tell({ news: "ready", transport: "libuv", refusal: message });
+      }
     }
+  }
+
+  #noteLateEnds(): void {
+    for (const { core } of this.#acceptors) core.counters[Counter.ReadsEndsLate] = 1;
   }
 
   /** Makes threads that sleep in rings wake each other through those rings. */

@@ -70,6 +70,12 @@ const CONTROL_WORDS = 336;
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;
 export const Counter = {
+  /**
+   * 1 if the acceptor may read a command before the end of another connection that came earlier,
+   * as with libuv: epoll names sockets in no fixed order, and libuv reads an end one pass after the
+   * bytes before it.
+   */
+  ReadsEndsLate: 14,
   /** Messages from other threads that a role has taken. */
   Crossed: 15,
   /**
@@ -424,6 +430,15 @@ export const httpRole = (topology: Topology): number => binlogRole(topology) + 1
 /** Returns the index of the counters of the role at a port. */
 export const portRole = (topology: Topology, port: number): number =>
   port === httpPort(topology) ? httpRole(topology) : acceptorRole(topology, port);
+
+/** Returns a function that tells whether an acceptor reads ends late: see Counter.ReadsEndsLate. */
+export function lateReaders(topology: Topology): (acceptor: number) => boolean {
+  const { acceptors } = topology;
+  const counters = Array.from({ length: acceptors }, (_, each) =>
+    countersOf(topology, acceptorRole(topology, each)),
+  );
+  return (acceptor) => counters[acceptor]![Counter.ReadsEndsLate] === 1;
+}
 
 /** Returns the number of roles whose counters `stats` adds up: all but the HTTP thread's. */
 export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;

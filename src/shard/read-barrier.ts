@@ -8,9 +8,10 @@
 // the job.
 //
 // So if a job of a watched tube is reserved by another client, the shard asks all other acceptors
-// to read their sockets. Their acknowledgements follow the Closes of that reading, in the same
-// ring. Acceptors wait for nothing here, so there can be no circular wait. Only a reserve that
-// finds no job and may not wait pays for the barrier.
+// to read their sockets, and the client's own one, too, if it reads ends late (libuv). Their
+// acknowledgements follow the Closes of that reading, in the same ring. Acceptors wait for nothing
+// here, so there can be no circular wait. Only a reserve that finds no job and may not wait pays
+// for the barrier.
 //
 // `stats`, `stats-tube`, `inspect-tube` and `list-tubes` start a barrier, too: they must not count
 // a client that has closed. So do `stats-job` and `inspect-job` of a job that another client holds.
@@ -40,18 +41,25 @@ export class ReadBarrier {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
   readonly #acceptors: number;
+  readonly #readsEndsLate: (acceptor: number) => boolean;
   /** Sessions that wait for a barrier, by its number. */
   readonly #waiting = new Map<number, WaitingSession>();
   #lastNumber = 0;
 
   /**
    * The first `acceptors` ports belong to acceptors. The HTTP thread has no sockets that matter
-   * here.
+   * here. `readsEndsLate`: see Counter.ReadsEndsLate.
    */
-  constructor(engine: Engine, ports: readonly ReplyPort[], acceptors: number) {
+  constructor(
+    engine: Engine,
+    ports: readonly ReplyPort[],
+    acceptors: number,
+    readsEndsLate: (acceptor: number) => boolean,
+  ) {
     this.#engine = engine;
     this.#ports = ports;
     this.#acceptors = acceptors;
+    this.#readsEndsLate = readsEndsLate;
     assert(acceptors <= ports.length, "each acceptor has a port");
   }
 
@@ -63,16 +71,16 @@ export class ReadBarrier {
     return this.#mayBringJob(session) && this.begin(session, BarrierRounds.Read);
   }
 
-  /** Starts a barrier. Returns whether the session has to wait: there are other acceptors. */
+  /** Starts a barrier. Returns whether the session has to wait: there are acceptors to ask. */
   begin(session: ShardSession, rounds: BarrierRounds): boolean {
-    const others = this.#othersThan(session);
-    if (others === 0) return false;
+    const asked = this.#countAsked(session);
+    if (asked === 0) return false;
     assert(session.barrier === 0, "a session waits for one barrier");
     const number = ++this.#lastNumber;
     assert(rounds > 0, "a barrier has a round");
-    this.#waiting.set(number, { session, remaining: others, rounds });
+    this.#waiting.set(number, { session, remaining: asked, rounds });
     session.barrier = number;
-    this.#askOthers(session, number, 0);
+    this.#ask(session, number, 0);
     return true;
   }
 
@@ -88,9 +96,9 @@ export class ReadBarrier {
     const { session } = waiting;
     const isMoot = session.ended || session.barrier !== number;
     if (!isMoot && --waiting.rounds > 0) {
-      waiting.remaining = this.#othersThan(session);
+      waiting.remaining = this.#countAsked(session);
       assert(waiting.remaining > 0, "a round asks an acceptor");
-      this.#askOthers(session, number, ResponseFlag.HaveRead);
+      this.#ask(session, number, ResponseFlag.HaveRead);
       return undefined;
     }
     this.#waiting.delete(number);
@@ -99,15 +107,21 @@ export class ReadBarrier {
     return session;
   }
 
-  #othersThan({ acceptor }: ShardSession): number {
+  #countAsked(session: ShardSession): number {
+    const { acceptor } = session;
     assert(acceptor < this.#ports.length, "a session that waits has a port");
-    return this.#acceptors - (acceptor < this.#acceptors ? 1 : 0);
+    return this.#acceptors - (acceptor < this.#acceptors && !this.#isAsked(session, acceptor) ? 1 : 0);
   }
 
-  #askOthers(session: ShardSession, number: number, flags: number): void {
+  /** A session's own acceptor has read the ends before its command, unless it reads them late. */
+  #isAsked(session: ShardSession, acceptor: number): boolean {
+    return acceptor !== session.acceptor || this.#readsEndsLate(acceptor);
+  }
+
+  #ask(session: ShardSession, number: number, flags: number): void {
     assert(session.barrier === number, "a barrier belongs to its session");
     for (let acceptor = 0; acceptor < this.#acceptors; acceptor++)
-      if (acceptor !== session.acceptor)
+      if (this.#isAsked(session, acceptor))
         this.#ports[acceptor]!.beginSignal(ResponseKind.Barrier, flags, 0, 0, number);
   }
 

@@ -11,6 +11,7 @@ import {
   ControlWord,
   countersOf,
   httpPort,
+  lateReaders,
   memoryWords,
   portBell,
   shardRole,
@@ -164,7 +165,7 @@ export abstract class ShardParts implements ClientEffects {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors);
+    this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));
     this.slicedCommands = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.commandWork = options.commandWork ?? 0;
     this.records = options.records;

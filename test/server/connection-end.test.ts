@@ -259,6 +259,26 @@ for (const [index, transport] of TRANSPORTS.entries()) {
       assert.ok(stillCounted.length <= STILL_COUNTED_MAX, found);
     });
 
+    it("by a close right behind bytes is counted before later questions of others", async (t) => {
+      const server = await startWithTransport(t, transport, topologyFlags({ shards: 1, acceptors: 1 }));
+      if (server === undefined) return;
+      const observer = await WireClient.connect(server.address);
+      let stillCounted = 0;
+      for (let round = 0; round < ROUNDS; round++) {
+        const client = await WireClient.connect(server.address);
+        await client.ask("watch alpha");
+        client.send("watch gone\r\n");
+        const closed = once(client.socket, "close");
+        client.close();
+        await closed;
+        if ((await yaml(observer, "stats")).get("current-connections") !== "1") stillCounted++;
+        while ((await yaml(observer, "stats")).get("current-connections") !== "1") await nextTurn();
+      }
+      observer.close();
+      // It was 80 % with libuv, whose next pass reads the end. With beanstalkd, it is 7 %.
+      assert.ok(stillCounted <= ROUNDS / 2, `${transport}: ${stillCounted} of ${ROUNDS}`);
+    });
+
     it("by a reset that the server sees together with bytes before it, which get no reply", async (t) => {
       const server = await startWithTransport(t, transport, topologyFlags({ shards: 2, acceptors: 1 }));
       if (server === undefined) return;
@@ -310,11 +330,7 @@ for (const [index, transport] of TRANSPORTS.entries()) {
         while ((await yaml(other, "stats")).get("current-waiting") !== "1");
         client.close();
       });
-      // epoll, level-triggered, names a socket that it has just named first again: here the one of
-      // who asks. So it is with beanstalkd. Before an end followed its wait at once it was every
-      // time.
-      const overtakenMax = transport === "libuv" ? ROUNDS / 2 : OVERTAKEN_MAX;
-      assert.ok(overtaken <= overtakenMax, `overtaken ${overtaken} times of ${ROUNDS}`);
+      assert.ok(overtaken <= OVERTAKEN_MAX, `overtaken ${overtaken} times of ${ROUNDS}`);
       other.close();
     });
   });

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Counter } from "../../src/message/topology.ts";
 import { JobDirectory } from "../../src/ring/job-directory.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
@@ -18,6 +19,36 @@ const QUESTIONS: readonly (readonly [question: string, answer: RegExp])[] = [
   ["inspect-tube watched", /^NOT_FOUND\r$/m],
   ["stats-tube held", /^current-jobs-reserved: 0$/m],
 ];
+
+/** Commands to the acceptor of the holder, if it reads ends late. */
+const SAME_ACCEPTOR: typeof QUESTIONS = [
+  ["stats-job 1", /^state: ready$/m],
+  ["stats-tube held", /^current-jobs-reserved: 0$/m],
+  ["stats", /^current-connections: 1$/m],
+  ["reserve-with-timeout 0", /^TIMED_OUT\r$/m],
+  ["watch held\r\nreserve-with-timeout 0", /^RESERVED 1 1\r$/m],
+  ["watch held\r\nwatch a\r\nwatch b\r\nreserve-with-timeout 0", /^RESERVED 1 1\r$/m],
+];
+
+for (const shards of [1, 3])
+  for (const [question, answer] of SAME_ACCEPTOR)
+    test(`${JSON.stringify(question)} at an acceptor that reads ends late (${shards} shards)`, () => {
+      for (let seed = 1; seed <= SEEDS / 5; seed++) {
+        const server = new InProcessServer({ shards, acceptors: 1, random: new SeededRandom(seed) });
+        for (const { counters } of server.acceptors) counters[Counter.ReadsEndsLate] = 1;
+        const holder = server.connect(0);
+        holder.write(
+          Buffer.from("watch watched\r\nwatch held\r\nuse held\r\nput 0 0 60 1\r\nx\r\nreserve\r\n"),
+        );
+        server.settle();
+        server.advance(9_500);
+        const other = server.connect(0);
+        holder.close();
+        other.write(Buffer.from(`${question}\r\n`));
+        server.settle();
+        assert.match(other.takeReceived().toString("latin1"), answer, `seed ${seed}`);
+      }
+    });
 
 for (const shards of [1, 3])
   for (const [question, answer] of QUESTIONS)

@@ -74,7 +74,7 @@ interface AcceptorOptions {
 
 export class AcceptorCore implements AcceptorParts {
   readonly shards: number;
-  readonly hasOtherAcceptors: boolean;
+  readonly #hasOthers: boolean;
   readonly parser: CommandParser;
   readonly defaultTube: TubeRef;
   readonly links: ShardLinks;
@@ -129,7 +129,7 @@ export class AcceptorCore implements AcceptorParts {
   constructor(options: AcceptorOptions) {
     const { topology, acceptor } = options;
     this.shards = topology.shards;
-    this.hasOtherAcceptors = topology.acceptors > (acceptor < topology.acceptors ? 1 : 0);
+    this.#hasOthers = topology.acceptors > (acceptor < topology.acceptors ? 1 : 0);
     this.tubeListings = new TubeListings(topology.shards);
     this.nowMs = options.nowMs;
     this.statsText = options.statsText;
@@ -307,6 +307,10 @@ export class AcceptorCore implements AcceptorParts {
     this.links.publish((shard) => shards.push(shard));
     this.migrator!.publish();
     for (const shard of shards) onPublished(shard);
+  }
+
+  get barrierHelps(): boolean {
+    return this.#hasOthers || this.counters[Counter.ReadsEndsLate] === 1;
   }
 
   /** Whether there is work that no ring or socket will announce. */

@@ -25,10 +25,10 @@ export interface AcceptorParts {
   readonly topology: Topology;
   readonly shards: number;
   /**
-   * Whether other acceptors exist, which may have read the end of a connection but not yet passed
-   * it on.
+   * Whether an acceptor may know of the end of a connection that has not reached the shards, or
+   * find one when it reads its sockets: another one, or this one if it reads ends late.
    */
-  readonly hasOtherAcceptors: boolean;
+  readonly barrierHelps: boolean;
   readonly links: ShardLinks;
   readonly places: JobPlaces;
   readonly log: LogProgress;

@@ -122,8 +122,8 @@ export class Conversations implements ConversationHost {
     return this.#acceptor.links.payloadBytesMax;
   }
 
-  get hasOtherAcceptors(): boolean {
-    return this.#acceptor.hasOtherAcceptors;
+  get barrierHelps(): boolean {
+    return this.#acceptor.barrierHelps;
   }
 
   get mayTakeMore(): boolean {

@@ -27,10 +27,10 @@ export interface ConversationHost {
 
   nowMs(): number;
   /**
-   * Whether other acceptors exist, which may have read the end of a connection but not yet passed
-   * it on.
+   * Whether an acceptor may know of the end of a connection that has not reached the shards, or
+   * find one when it reads its sockets: another one, or this one if it reads ends late.
    */
-  readonly hasOtherAcceptors: boolean;
+  readonly barrierHelps: boolean;
   /** Opens a wait in the claim word. Returns its number. */
   openWait(): number;
   /** Ends the wait. Returns false if a shard already has. */

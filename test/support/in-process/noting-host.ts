@@ -12,15 +12,15 @@ export class NotingHost implements ConversationHost {
   waits = 0;
   mayTakeMore = true;
   payloadBytesMax = 1000;
-  readonly hasOtherAcceptors: boolean;
+  readonly barrierHelps: boolean;
   readonly #describe: (shard: number, message: Request) => string;
   readonly #message = new Request();
   readonly #did: string[] = [];
 
   /** `describe` makes a line of each message that is posted. */
-  constructor(describe: (shard: number, message: Request) => string, hasOtherAcceptors = false) {
+  constructor(describe: (shard: number, message: Request) => string, barrierHelps = false) {
     this.#describe = describe;
-    this.hasOtherAcceptors = hasOtherAcceptors;
+    this.barrierHelps = barrierHelps;
   }
 
   /** Returns the calls since the last look. */

@@ -14,12 +14,12 @@ import { EngineBench } from "../engine/engine-bench.ts";
 const ACCEPTORS = 3;
 
 /** A barrier of a session at acceptor 1. */
-function scene(rounds: BarrierRounds) {
+function scene(rounds: BarrierRounds, readsEndsLate = false) {
   const { engine } = new EngineBench();
   const rings = Array.from({ length: ACCEPTORS }, () => createRing(4096));
   const readers = rings.map((ring) => new RingReader(ring));
   const ports = rings.map((ring) => new ReplyPort(ring));
-  const barrier = new ReadBarrier(engine, ports, ACCEPTORS);
+  const barrier = new ReadBarrier(engine, ports, ACCEPTORS, () => readsEndsLate);
   const session = new ShardSession(engine.session(1), 1, 0);
   assert.ok(barrier.begin(session, rounds));
   /** Takes what each acceptor is asked, and whether the question follows its reading. */
@@ -55,6 +55,16 @@ it("a barrier until nobody counts those who have left asks all others once more"
   assert.equal(barrier.acknowledged(1), session);
 });
 
+it("a barrier asks the session's own acceptor, too, if that reads ends late", () => {
+  const { barrier, session, asked } = scene(BarrierRounds.Uncounted, true);
+  for (const haveRead of [false, true]) {
+    assert.deepEqual(asked(), [haveRead, haveRead, haveRead]);
+    assert.equal(barrier.acknowledged(1), undefined);
+    assert.equal(barrier.acknowledged(1), undefined);
+    assert.equal(barrier.acknowledged(1), haveRead ? session : undefined);
+  }
+});
+
 it("a barrier for a job is begun if another client holds one that the session would get", () => {
   const watched = (tubes: number): string[] => Array.from({ length: tubes }, (_, tube) => `tube-${tube}`);
   // With very many tubes, any reserved job suffices: to look at each tube would take too long.
@@ -73,7 +83,7 @@ it("a barrier for a job is begun if another client holds one that the session wo
     const bench = new EngineBench();
     const holder = bench.session(2, heldIn, heldIn);
     const ports = Array.from({ length: ACCEPTORS }, () => new ReplyPort(createRing(4096)));
-    const barrier = new ReadBarrier(bench.engine, ports, ACCEPTORS);
+    const barrier = new ReadBarrier(bench.engine, ports, ACCEPTORS, () => false);
     const client = bench.session(1, "tube-0", ...watched(tubes));
     const session = new ShardSession(client, 1, 0);
     if (heldIn !== "none") {

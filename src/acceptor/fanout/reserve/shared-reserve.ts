@@ -66,7 +66,7 @@ export class SharedReserve implements Conversation {
     this.#picker = picker;
     this.#timeoutAtMs = host.nowMs() + timeoutMs;
     this.#mayWait = timeoutMs > 0;
-    this.#hadBarrier = !host.hasOtherAcceptors;
+    this.#hadBarrier = !host.barrierHelps;
     this.#participants = shards.map((shard) => ({ shard, soonestMs: Number.POSITIVE_INFINITY }));
     this.#collect();
   }

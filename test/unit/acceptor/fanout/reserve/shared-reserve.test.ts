@@ -18,8 +18,8 @@ class Stage {
   readonly #host: NotingHost;
   readonly reserve: SharedReserve;
 
-  constructor(timeoutMs: number, shards = [0, 1, 2], hasOtherAcceptors = false) {
-    this.#host = new NotingHost(describePost, hasOtherAcceptors);
+  constructor(timeoutMs: number, shards = [0, 1, 2], barrierHelps = false) {
+    this.#host = new NotingHost(describePost, barrierHelps);
     this.reserve = new SharedReserve(this.#host, shards, timeoutMs, new PickOne(this.#host));
   }
 
