@@ -1,8 +1,9 @@
 // Connection of an operator command to a server that speaks beanstalkd's protocol: runnerbean or
 // beanstalkd.
 
+import { isTubeName } from "../client/command-text.ts";
 import { dialer } from "../client/dial.ts";
-import { reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
+import { notSo, reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
 import { ConnectionLost, NotSupported, ProtocolError } from "../client/errors.ts";
 import { TIMER_MS_MAX } from "../client/link.ts";
 import { mustKnow } from "../client/origins.ts";
@@ -150,9 +151,13 @@ export class WireSession {
     return reportOf(body);
   }
 
+  /** Throws ProtocolError for a name that no tube of beanstalkd can have, as it may not be one. */
   async tubeNames(): Promise<string[]> {
     const { body } = await this.ask("list-tubes", "OK");
-    return reportLines(body).map((line) => unquoted(line.replace(/^- /, "")));
+    const names = reportLines(body).map((line) => unquoted(line.replace(/^- /, "")));
+    const strange = names.find((name) => !isTubeName(name));
+    if (strange !== undefined) throw notSo(strange, "the name of a tube");
+    return names;
   }
 
   /**

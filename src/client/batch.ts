@@ -1,7 +1,7 @@
 // A batch of jobs, and jobs that wait for it.
 
 import { duration, tubeName } from "./command-text.ts";
-import { listOf, parseReport, unquoted } from "./dictionary.ts";
+import { listOf, notSo, parseReport, unquoted } from "./dictionary.ts";
 import type { Link } from "./link.ts";
 import type { Put, PutOptions } from "./put.ts";
 import type { Wire } from "./wire.ts";
@@ -45,16 +45,21 @@ export const openBatchLine = (name: string, keep: number | undefined): string =>
   `open-batch ${tubeName(name)}${keep === undefined ? "" : ` keep=${duration(keep, "keep")}`}`;
 
 /**
- * Returns a page of list-batches, and the number after which the next one begins; "0" at the end.
+ * Returns the page of list-batches after a batch, and the number after which the next one begins; 0
+ * at the end.
  */
-export function batchList(body: Uint8Array | undefined): { next: string; items: ListedBatch[] } {
-  const { next, items } = listOf(body);
+export function batchList(
+  body: Uint8Array | undefined,
+  after: number,
+): { next: number; items: ListedBatch[] } {
+  const { next, items } = listOf(body, after);
   return { next, items: items.map(listedBatch) };
 }
 
 function listedBatch(line: string): ListedBatch {
-  const [, name = "", number, state, outcome] =
+  const [whole, name = "", number, state, outcome] =
     /^\{name: (.*), number: (\d+), state: (\w+), outcome: (\w+)\}$/.exec(line) ?? [];
+  if (whole === undefined) throw notSo(line, "a batch as list-batches shows it");
   return {
     name: unquoted(name),
     number: Number(number),
@@ -107,13 +112,13 @@ export class Batch<In> {
 
 /** Yields all batches in the order in which they were opened, page by page. */
 export async function* listBatches(link: Link): AsyncGenerator<ListedBatch, void, undefined> {
-  let after = "0";
+  let after = 0;
   let giver: Wire | undefined;
   do {
     const { body, wire } = await link.page(`list-batches after=${after} limit=${PAGE}`, after, giver);
-    const { next, items } = batchList(body);
+    const { next, items } = batchList(body, after);
     yield* items;
     giver = wire;
     after = next;
-  } while (after !== "0");
+  } while (after > 0);
 }

@@ -4,8 +4,10 @@ const U32_MAX = 4_294_967_295;
 const TUBE = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
 const VALUE = /^[!-~\x80-\xff]{1,200}$/;
 
+export const isTubeName = (name: string): boolean => TUBE.test(name);
+
 export function tubeName(name: string): string {
-  if (typeof name === "string" && TUBE.test(name)) return name;
+  if (typeof name === "string" && isTubeName(name)) return name;
   throw new TypeError(`${JSON.stringify(name)} is not a valid tube name`);
 }
 

@@ -1,4 +1,7 @@
-// Parser of the server's reports, which are flat YAML like beanstalkd's.
+// Parser of the server's reports, which are flat YAML like beanstalkd's. What no such report has is
+// a ProtocolError: another program may listen there.
+
+import { ProtocolError } from "./errors.ts";
 
 /** Keys whose values are text even if they consist of digits. */
 const TEXTS =
@@ -53,7 +56,7 @@ export function parseJobReport<T>(body: Uint8Array | undefined): T {
       .filter(isThere)
       .map(([key, value]) => [
         camelCase(key),
-        value.startsWith('"') ? fromLatin1(JSON.parse(value)) : plainValue(key, value),
+        value.startsWith('"') ? fromLatin1(jsonOf(value) as string) : plainValue(key, value),
       ]),
   ) as T;
 }
@@ -72,12 +75,44 @@ export const fieldsOf = (body: Uint8Array | undefined): Readonly<Record<string, 
   Object.fromEntries(
     pairsOf(body).map(([key, value]) => {
       const bare = isNothing(value) ? undefined : value;
-      return [camelCase(key), /^["[]/.test(value) ? JSON.parse(value) : bare];
+      return [camelCase(key), /^["[]/.test(value) ? jsonOf(value) : bare];
     }),
   );
 
-/** Splits a list, in which each item is a line. The first line says where the next page begins. */
-export function listOf(body: Uint8Array | undefined): { next: string; items: string[] } {
+/** Returns the error for a text that is not `what` it should be. */
+export const notSo = (text: string, what: string): ProtocolError =>
+  new ProtocolError(`${JSON.stringify(text.slice(0, 60))} is not ${what}`);
+
+function jsonOf(text: string, what = "JSON"): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw notSo(text, what);
+  }
+}
+
+/** Parses an item of a list that is a JSON object; `what` it should be. */
+export function itemOf(text: string, what: string): Readonly<Record<string, unknown>> {
+  const item = jsonOf(text, what);
+  if (typeof item !== "object" || item === null) throw notSo(text, what);
+  return item as Readonly<Record<string, unknown>>;
+}
+
+export const listedJob = (text: string): Readonly<Record<string, unknown>> =>
+  itemOf(text, "a job as list-jobs shows it");
+
+/**
+ * Splits the page of a list after `after`, in which each item is a line. The first line says where
+ * the next page begins: 0 or "" at the end of the list. Throws ProtocolError if that is not after
+ * `after`, since such a list never ends.
+ */
+export function listOf<Place extends number | string>(
+  body: Uint8Array | undefined,
+  after: Place,
+): { next: Place; items: string[] } {
   const [first = "", , ...lines] = reportLines(body);
-  return { next: first.replace(/^next: /, ""), items: lines.map((line) => line.slice(2)) };
+  const next = jsonOf(first.replace(/^next: /, ""), "where a list goes on") as Place;
+  if (typeof next !== typeof after || (next && next <= after))
+    throw notSo(first, `where a list goes on after ${JSON.stringify(after)}`);
+  return { next, items: lines.map((line) => line.slice(2)) };
 }

@@ -156,13 +156,13 @@ export class Link {
    * Sends the command for the page of a list after the id `after`, which the server of the
    * connection `giver` gave. Returns the connection of this page, too.
    */
-  page(command: string, after: string, giver: Wire | undefined): Promise<{ body: Uint8Array; wire: Wire }> {
+  page(command: string, after: number, giver: Wire | undefined): Promise<{ body: Uint8Array; wire: Wire }> {
     const ask = async (wire: Wire): Promise<{ body: Uint8Array; wire: Wire }> => {
       void wire.origins();
       const { body } = await wire.extended(command, "OK");
       return { body: body!, wire };
     };
-    return this.runAbout("the rest of the list", Number(after), giver, ask, true);
+    return this.runAbout("the rest of the list", after, giver, ask, true);
   }
 
   /**

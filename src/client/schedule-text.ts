@@ -2,7 +2,7 @@
 // them, too.
 
 import { duration, optionsText, tubeName, whole } from "./command-text.ts";
-import { fieldsOf, fromLatin1, listOf } from "./dictionary.ts";
+import { fieldsOf, fromLatin1, itemOf, listOf, notSo } from "./dictionary.ts";
 import { checkOptionsBytes, type Meta, metaOf, metaText } from "./meta.ts";
 
 /** Handling of ticks while the server is down or the put is refused. */
@@ -100,8 +100,19 @@ type Fields = Readonly<Record<string, unknown>>;
 const textOf = (value: unknown): string | undefined =>
   typeof value === "string" ? fromLatin1(value) : undefined;
 
-const dateOf = (value: unknown): Date | undefined =>
-  typeof value === "string" ? new Date(value) : undefined;
+const dateOf = (value: unknown): Date | undefined => (typeof value === "string" ? timeOf(value) : undefined);
+
+function timeOf(text: string): Date {
+  const time = new Date(text);
+  if (Number.isNaN(time.valueOf())) throw notSo(text, "a time of a schedule");
+  return time;
+}
+
+function textsOf(fields: Fields, key: string): string[] {
+  const value = fields[key];
+  if (Array.isArray(value)) return value.map(String);
+  throw notSo(String(value), `what inspect-schedule shows as ${key}`);
+}
 
 const numberOf = (value: unknown): number => Number(value ?? 0);
 
@@ -132,19 +143,26 @@ export function scheduleReport(body: Uint8Array | undefined): ScheduleReport {
   const fields = fieldsOf(body);
   return {
     ...listedOf(fields),
-    nextRuns: (fields["nextRuns"] as string[]).map((text) => new Date(text)),
+    nextRuns: textsOf(fields, "nextRuns").map(timeOf),
     ...numbersOf(fields, REPORTED_NUMBERS),
     lastRefusal: textOf(fields["lastRefusal"]),
     group: textOf(fields["group"]),
-    meta: metaOf(fields["meta"] as string[]),
+    meta: metaOf(textsOf(fields, "meta")),
     shown: new Uint8Array(Buffer.from(String(fields["body"]), "latin1")),
   };
 }
 
 /**
- * Returns a page of list-schedules, and the name after which the next one begins; "" at the end.
+ * Returns the page of list-schedules after a name, and the name after which the next one begins; ""
+ * at the end.
  */
-export function scheduleList(body: Uint8Array | undefined): { next: string; items: ListedSchedule[] } {
-  const { next, items } = listOf(body);
-  return { next: JSON.parse(next), items: items.map((item) => listedOf(JSON.parse(item))) };
+export function scheduleList(
+  body: Uint8Array | undefined,
+  after: string,
+): { next: string; items: ListedSchedule[] } {
+  const { next, items } = listOf(body, after);
+  return {
+    next,
+    items: items.map((item) => listedOf(itemOf(item, "a schedule as list-schedules shows it"))),
+  };
 }

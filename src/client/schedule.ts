@@ -78,7 +78,7 @@ export async function* listSchedules(
   let after = "";
   do {
     const page = after === "" ? command : `${command} after=${after}`;
-    const { next, items } = scheduleList((await link.askExtended(page, "OK", true)).body);
+    const { next, items } = scheduleList((await link.askExtended(page, "OK", true)).body, after);
     yield* items;
     after = next;
   } while (after !== "");

@@ -2,7 +2,7 @@
 
 import type { Codec } from "./codec.ts";
 import { optionsText, tubeName, tubePattern, whole, wholeSeconds } from "./command-text.ts";
-import { camelCase, parseReport, reportLines, type Words } from "./dictionary.ts";
+import { camelCase, listedJob, listOf, parseReport, type Words } from "./dictionary.ts";
 import { NotFound } from "./errors.ts";
 import { JobHandle, type JobState } from "./job.ts";
 import type { Link } from "./link.ts";
@@ -130,19 +130,19 @@ export class Tube<Out> {
   async *jobs(filter: ListFilter = {}): AsyncGenerator<ListedJob<Out>, void, undefined> {
     const name = this.#name === "*" ? "*" : this.name;
     const command = `list-jobs ${name}${optionsText(filter, true)} limit=1000`;
-    let after = "0";
+    let after = 0;
     let giver: Wire | undefined;
     do {
       const { body, wire } = await this.#link.page(`${command} after=${after}`, after, giver);
-      const [next = "", , ...lines] = reportLines(body);
-      for (const line of lines) yield this.#listed(line, wire);
+      const { next, items } = listOf(body, after);
+      for (const item of items) yield this.#listed(item, wire);
       giver = wire;
-      after = /^next: (\d+)$/.exec(next)?.[1] ?? "0";
-    } while (after !== "0");
+      after = next;
+    } while (after > 0);
   }
 
-  #listed(line: string, giver: Wire): ListedJob<Out> {
-    const facts = Object.entries(JSON.parse(line.slice(2))).map(([key, value]) => [camelCase(key), value]);
+  #listed(item: string, giver: Wire): ListedJob<Out> {
+    const facts = Object.entries(listedJob(item)).map(([key, value]) => [camelCase(key), value]);
     const { id, body = "", ...more } = Object.fromEntries(facts);
     const shown = new Uint8Array(Buffer.from(body, "latin1"));
     return Object.assign(new JobHandle(id, this.#link, this.#codec, giver), more, { shown });

@@ -159,11 +159,52 @@ describe("cli against foreign servers", { concurrency: 2 }, () => {
     });
   }
 
+  const known = ["list-jobs", "clear-tube", "name", "open-batch", "set-schedule"];
+  const extensions = `---\n${known.map((name) => `${name}: 1\n`).join("")}`;
+  for (const [what, text, commands, why] of [
+    [
+      "lists that begin again and again",
+      "next: 5\nitems: []\n",
+      ["batch list", "jobs a", "failures"],
+      /goes on after 5/,
+    ],
+    ["lists of schedules that do", 'next: "a"\nitems: []\n', ["schedule list"], /goes on after "a"/],
+    [
+      "lists without a place to go on",
+      "nope\n",
+      ["batch list", "jobs a", "schedule list"],
+      /where a list goes on/,
+    ],
+    [
+      "items of another kind",
+      "next: 0\nitems:\n- 7\n",
+      ["batch list", "jobs a"],
+      /"7" is not a (?:batch|job)/,
+    ],
+    ["schedules of another kind", 'next: ""\nitems:\n- 7\n', ["schedule list"], /"7" is not a schedule/],
+    ["a report of something else", 'next: "tomorrow"\n', ["schedule show a"], /"tomorrow" is not a time/],
+    ["a report without what it must have", "name: a\n", ["schedule show a"], /shows as nextRuns/],
+    ["a report in another form", "next-runs: [\n", ["schedule show a"], /is not JSON/],
+    [
+      "names that no tube can have",
+      "- $(touch a)\n- `id`\n",
+      ["tubes", "tubes --names", "top -n 1"],
+      /the name of a tube/,
+    ],
+  ] as const)
+    it(`rejects ${what}`, { timeout: 60_000 }, async () => {
+      const other = await wire((line) => {
+        const body = line === "extensions" ? extensions : `---\n${text}`;
+        return `OK ${body.length}\r\n${body}\r\n`;
+      });
+      for (const command of commands)
+        assert.match(await saysNo(command.split(" "), other, [NO_CONNECTION]), why);
+    });
+
   it("rejects jobs that aren't JSON, and a wrong count", async () => {
-    const extensions = "---\nlist-jobs: 1\nclear-tube: 1\n";
     const answers = (line: string): string => {
       if (line === "extensions") return `OK ${extensions.length}\r\n${extensions}\r\n`;
-      if (line.startsWith("list-jobs")) return "OK 12\r\n---\n- {nope\n\r\n";
+      if (line.startsWith("list-jobs")) return "OK 26\r\n---\nnext: 0\njobs:\n- {nope\n\r\n";
       return "CLEARED many\r\n";
     };
     const other = await wire(answers);

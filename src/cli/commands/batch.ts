@@ -45,12 +45,13 @@ function list(): Command {
 
 async function all(session: WireSession): Promise<ListedBatch[]> {
   const found: ListedBatch[] = [];
-  for (let after: string | undefined; after !== "0"; ) {
-    const { body } = await session.ask(`list-batches after=${after ?? "0"} limit=${PAGE}`, "OK");
-    const { next, items } = batchList(body);
+  let after = 0;
+  do {
+    const { body } = await session.ask(`list-batches after=${after} limit=${PAGE}`, "OK");
+    const { next, items } = batchList(body, after);
     found.push(...items);
     after = next;
-  }
+  } while (after > 0);
   return found;
 }
 

@@ -3,7 +3,7 @@
 
 import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
-import { ProtocolError } from "../../client/errors.ts";
+import { listedJob, listOf } from "../../client/dictionary.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { duration, soughtText, states, whole } from "../argument.ts";
 import type { Row } from "../output.ts";
@@ -53,32 +53,21 @@ export async function* listJobs(
   options: FilterOptions,
   shownBytes = 0,
 ): AsyncGenerator<Row[], void, undefined> {
-  let after = "";
+  let after = 0;
   for (let left = limitOf(options); left > 0; ) {
     const limit = Math.min(LIST_MAX, left);
     const show = shownBytes === 0 ? "" : ` show=${shownBytes}`;
     const { body } = await session.ask(
-      `list-jobs ${tube}${filterText(options)}${after} limit=${limit}${show}`,
+      `list-jobs ${tube}${filterText(options)} after=${after} limit=${limit}${show}`,
       "OK",
       undefined,
       BULK_MS,
     );
-    const lines = Buffer.from(body ?? [])
-      .toString("latin1")
-      .split("\n");
-    const jobs = lines.filter((line) => line.startsWith("- ")).map((line) => jobOf(line.slice(2)));
+    const { next, items } = listOf(body, after);
+    const jobs = items.map((item) => listedJob(item) as Row);
     if (jobs.length > 0) yield jobs;
     left -= jobs.length;
-    const next = /^next: (\d+)$/.exec(lines[1] ?? "")?.[1] ?? "0";
-    if (next === "0") return;
-    after = ` after=${next}`;
-  }
-}
-
-function jobOf(text: string): Row {
-  try {
-    return JSON.parse(text) as Row;
-  } catch {
-    throw new ProtocolError(`${JSON.stringify(text.slice(0, 60))} is not a job as list-jobs shows it`);
+    if (next === 0) return;
+    after = next;
   }
 }

@@ -58,12 +58,13 @@ function list(): Command {
 async function all(session: WireSession, tube: string | undefined): Promise<ListedSchedule[]> {
   const command = `list-schedules limit=${PAGE}${tube === undefined ? "" : ` tube=${tube}`}`;
   const found: ListedSchedule[] = [];
-  for (let after: string | undefined; after !== ""; ) {
-    const page = after === undefined ? command : `${command} after=${after}`;
-    const { next, items } = scheduleList((await session.ask(page, "OK")).body);
+  let after = "";
+  do {
+    const page = after === "" ? command : `${command} after=${after}`;
+    const { next, items } = scheduleList((await session.ask(page, "OK")).body, after);
     found.push(...items);
     after = next;
-  }
+  } while (after !== "");
   return found;
 }
 
