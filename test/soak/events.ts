@@ -58,7 +58,7 @@ async function stall(soak: EventHost): Promise<string> {
 async function stepClock(soak: EventHost): Promise<string> {
   const offsetMs = soak.newClockOffset(DAY_MS);
   soak.clock.step(offsetMs);
-  soak.ledger.clockStepped(offsetMs);
+  soak.ledger.clock.stepped(offsetMs, performance.now());
   await sleep(soak.random.between(0, 500));
   return `the wall clock is ${Math.round(offsetMs / 1000)} s off`;
 }

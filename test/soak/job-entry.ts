@@ -11,12 +11,10 @@ export interface Rest {
    * cannot have changed it.
    */
   readonly sinceMs: number;
+  readonly delayMs: number;
   /** Delayed jobs: the earliest and the latest moment of the delay's end, ms of our clock. */
   earliestMs: number;
   latestMs: number;
-  /** The same on the server's wall clock, which is what its log keeps. */
-  wallEarliestMs: number;
-  wallLatestMs: number;
 }
 
 /**
@@ -65,6 +63,11 @@ export class Kicks {
 export class JobEntry {
   readonly id: number;
   readonly body: BodySpec;
+  /**
+   * The earliest moment of its put, ms of our clock. It moves if the log's clock does over a
+   * restart.
+   */
+  putMs: number;
   /** Time at which its put was acknowledged, ms, or Infinity. */
   acknowledgedMs: number = Number.POSITIVE_INFINITY;
   rests: Rest[];
@@ -79,10 +82,11 @@ export class JobEntry {
   readonly kicks = new Kicks();
   readonly history: string[] = [];
 
-  constructor(id: number, body: BodySpec, rest: Rest) {
+  constructor(id: number, { body, putMs, rests }: Pick<JobEntry, "body" | "putMs" | "rests">) {
     this.id = id;
     this.body = body;
-    this.rests = [rest];
+    this.putMs = putMs;
+    this.rests = [...rests];
   }
 
   get isDeleted(): boolean {

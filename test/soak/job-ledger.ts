@@ -7,6 +7,7 @@
 
 import type { Hold, JobEntry, Rest } from "./job-entry.ts";
 import { describe, LedgerBook, type OpenPut, time } from "./ledger-book.ts";
+import { restsAfter } from "./ledger-clock.ts";
 import type { BodySpec } from "./soak-body.ts";
 
 /** A change by the holder that was sent: release, bury. */
@@ -53,7 +54,8 @@ export class JobLedger extends LedgerBook {
       body,
       client,
       sentMs,
-      rest: this.rest(pri, delaySeconds, sentMs),
+      putMs: sentMs,
+      rests: [this.rest(pri, delaySeconds, sentMs)],
       job: undefined,
     };
     this.openPuts.set(body.key, put);
@@ -66,7 +68,7 @@ export class JobLedger extends LedgerBook {
       this.fail(job, `the put was answered INSERTED ${id}, but the job was seen as ${job.id}`);
     job.acknowledgedMs = nowMs;
     // The state at the put; earlier sights of the job have added to it.
-    this.bound(put.rest, nowMs - put.sentMs);
+    this.bound(put.rests[0]!, nowMs - put.sentMs);
     this.openPuts.delete(put.body.key);
     this.note(job, nowMs, `put by ${put.client}, acknowledged`);
   }
@@ -221,12 +223,6 @@ export class JobLedger extends LedgerBook {
     for (const hold of holds) hold.endMs = Math.min(hold.endMs, nowMs);
   }
 
-  /** The server's wall clock was set while it runs. */
-  clockStepped(wallOffsetMs: number): void {
-    this.wallOffsetMinMs = Math.min(this.wallOffsetMinMs, wallOffsetMs);
-    this.wallOffsetMaxMs = Math.max(this.wallOffsetMaxMs, wallOffsetMs);
-  }
-
   /**
    * The server ends from `nowMs` on, at once or in order: reserved jobs may be released at any
    * moment.
@@ -239,22 +235,27 @@ export class JobLedger extends LedgerBook {
   }
 
   /**
-   * A server starts over the same log, its wall clock ahead of ours by `wallOffsetMs`. The log does
-   * not follow steps of the wall clock that it has noted, but one just before a kill, or during the
-   * downtime: a delay ends by our clock or by the wall clock, or between them.
-   * (simulation/clocks/recorded-times.test.ts plays which.)
+   * A server has started between `fromMs` and `toMs` over the same log, its wall clock ahead of ours
+   * by `wallOffsetMs`: delays end by the log's clock.
    */
-  serverStarts(wallOffsetMs: number): void {
+  serverStarted(wallOffsetMs: number, fromMs: number, toMs: number): void {
     this.isEnding = false;
-    const delaysFrom = (rest: Rest): void => {
-      rest.earliestMs = Math.min(rest.earliestMs, rest.wallEarliestMs - wallOffsetMs);
-      rest.latestMs = Math.max(rest.latestMs, rest.wallLatestMs - wallOffsetMs);
-    };
-    for (const job of this.jobs.values()) job.rests.forEach(delaysFrom);
+    const startMs = { lowMs: fromMs, highMs: toMs };
+    let newestMs = Number.NEGATIVE_INFINITY;
+    for (const job of this.jobs.values())
+      if (!job.isDeleted && job.deletesOpen === 0 && job.acknowledgedMs < Number.POSITIVE_INFINITY)
+        newestMs = Math.max(newestMs, job.putMs);
+    const gone = this.clock.started(wallOffsetMs, startMs, newestMs);
+    const goneMs = Math.max(...gone.map(({ highMs }) => highMs));
+    for (const job of this.jobs.values()) {
+      job.putMs -= goneMs;
+      job.rests = restsAfter(job.rests, gone, startMs);
+    }
     // A put that was not answered before the server ended may have made a job all the same.
-    for (const put of this.openPuts.values()) if (put.job === undefined) delaysFrom(put.rest);
-    this.wallOffsetMinMs = wallOffsetMs;
-    this.wallOffsetMaxMs = wallOffsetMs;
+    for (const put of this.openPuts.values()) {
+      put.putMs -= goneMs;
+      put.rests = restsAfter(put.rests, gone, startMs);
+    }
   }
 
   /**

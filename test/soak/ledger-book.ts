@@ -1,6 +1,7 @@
 // Entries of the ledger: jobs, open puts, holds and kicks, and the clocks of both sides.
 
 import { type Hold, JobEntry, Kicks, overlap, type Rest } from "./job-entry.ts";
+import { LedgerClock } from "./ledger-clock.ts";
 import { type BodySpec, keyOf, makeBody } from "./soak-body.ts";
 import { Violation } from "./violation.ts";
 
@@ -9,7 +10,10 @@ export interface OpenPut {
   readonly body: BodySpec;
   readonly client: string;
   readonly sentMs: number;
-  readonly rest: Rest;
+  /** As in JobEntry. */
+  putMs: number;
+  /** Several if a server may have set the delay's end in several ways. */
+  rests: Rest[];
   /** Known from the first sight of the job. */
   job: JobEntry | undefined;
 }
@@ -41,9 +45,7 @@ export class LedgerBook {
   isEnding = false;
   #liveJobs = 0;
   #liveBytes = 0;
-  /** Server's wall clock minus ours, ms: the lowest and the highest since the server's start. */
-  wallOffsetMinMs = 0;
-  wallOffsetMaxMs = 0;
+  readonly clock = new LedgerClock();
   /** Every id up to that has been asked for. */
   settledUpTo = 0;
   /** Jobs compared with the server's, over all settlements. */
@@ -68,7 +70,7 @@ export class LedgerBook {
     if (other !== undefined) this.fail(other, `its id was given again, to body k${put.body.key}`);
     if (this.goneIds.has(id))
       throw new Violation(`job ${id}: its id was given again, to body k${put.body.key}`);
-    const job = new JobEntry(id, put.body, put.rest);
+    const job = new JobEntry(id, put);
     put.job = job;
     this.jobs.set(id, job);
     this.#highestId = Math.max(this.#highestId, id);
@@ -76,7 +78,7 @@ export class LedgerBook {
     this.note(
       job,
       put.sentMs,
-      `put sent by ${put.client}: ${put.body.bytes} bytes, tube ${put.body.tube}, ${describe(put.rest)}, ttr ${put.body.ttrSeconds}`,
+      `put sent by ${put.client}: ${put.body.bytes} bytes, tube ${put.body.tube}, ${put.rests.map(describe).join(" or ")}, ttr ${put.body.ttrSeconds}`,
     );
     return job;
   }
@@ -156,17 +158,15 @@ export class LedgerBook {
       kind: delaySeconds > 0 ? "delayed" : "ready",
       pri,
       sinceMs: sentMs,
+      delayMs: delaySeconds * 1000,
       earliestMs,
       latestMs: Number.POSITIVE_INFINITY,
-      wallEarliestMs: earliestMs + this.wallOffsetMinMs,
-      wallLatestMs: Number.POSITIVE_INFINITY,
     };
   }
 
   /** Its command was answered `spanMs` after it was sent: the delay began within that. */
   bound(rest: Rest, spanMs: number): void {
     rest.latestMs = rest.earliestMs + spanMs;
-    rest.wallLatestMs = rest.latestMs + this.wallOffsetMaxMs;
   }
 
   count(job: JobEntry, sign: 1 | -1): void {

@@ -25,6 +25,21 @@ class Script {
     this.#nowMs += ms;
   }
 
+  /** The server is killed, or ends in order, and the next one starts with this wall clock. */
+  restart(wallOffsetMs: number, inOrder = false): void {
+    this.ledger.serverEnds(this.now());
+    this.ledger.clock.ended(this.now(), inOrder);
+    this.ledger.serverStarted(wallOffsetMs, this.now(), this.now());
+  }
+
+  /** The wall clock is set, and with `looked` the server has time to note that. */
+  step(wallOffsetMs: number, looked: boolean): void {
+    this.ledger.clock.stepped(wallOffsetMs, this.now());
+    if (!looked) return;
+    this.pass(1000);
+    for (let puts = 0; puts < 2; puts++) this.ledger.clock.putTaken(this.now(), this.now(), true);
+  }
+
   sendPut(pri = 5, delaySeconds = 0): OpenPut {
     const body = this.ledger.newBody("tube", 100, TTR_SECONDS);
     return this.ledger.putSent(A, body, pri, delaySeconds, this.now());
@@ -87,8 +102,7 @@ describe("soak ledger: complains", () => {
     complains(/deleted, and found again/, (script) => {
       const put = script.put(1);
       script.delete(A, script.reserve(A, put, 1));
-      script.ledger.serverEnds(script.now());
-      script.ledger.serverStarts(0);
+      script.restart(0);
       script.settleFound(put, 1);
     });
     complains(/deleted long ago/, (script) => {
@@ -166,7 +180,7 @@ describe("soak ledger: complains", () => {
     }
   });
 
-  it("of a delay that ends early, never, or by no clock after a restart", () => {
+  it("of a delay that ends early or never", () => {
     complains(/by a reserve sent/, (script) => {
       const put = script.put(1, 5, 3);
       script.pass(2900);
@@ -177,15 +191,48 @@ describe("soak ledger: complains", () => {
       script.pass(7000);
       script.settleFound(put, 1, { state: "delayed" });
     });
-    for (const answered of [true, false]) {
-      complains(/found ready/, (script) => {
-        const put = answered ? script.put(1, 5, 100) : script.sendPut(5, 100);
-        script.ledger.serverEnds(script.now());
-        script.ledger.serverStarts(-60_000);
-        script.pass(4000);
-        script.settleFound(put, 1);
-      });
-    }
+  });
+
+  it("of a delay that ends early or late after a restart, by the log's clock", () => {
+    const lateMs = 105_000;
+    for (const { steps, restartsAt, inOrder, afterMs, seen } of [
+      // A step that was noted, in time or at the end, moves nothing.
+      { steps: [[60_000, true]], restartsAt: 60_000, afterMs: 50_000, seen: "ready" },
+      { steps: [[60_000, false]], restartsAt: 60_000, inOrder: true, afterMs: 50_000, seen: "ready" },
+      { steps: [[-60_000, true]], restartsAt: -60_000, afterMs: lateMs, seen: "delayed" },
+      // So does one that may not have been, if the log's clock would show a time before the put.
+      { steps: [[-60_000, false]], restartsAt: -60_000, afterMs: lateMs, seen: "delayed" },
+      // The clock goes ahead while no server runs, or back: then no time has passed.
+      { steps: [], restartsAt: 60_000, afterMs: 30_000, seen: "ready" },
+      { steps: [], restartsAt: 60_000, afterMs: 45_000, seen: "delayed" },
+      { steps: [], restartsAt: -60_000, afterMs: 95_000, seen: "ready" },
+      { steps: [], restartsAt: -60_000, afterMs: lateMs, seen: "delayed" },
+      { steps: [[60_000, true]], restartsAt: 90_000, afterMs: 60_000, seen: "ready" },
+      { steps: [[60_000, true]], restartsAt: 90_000, afterMs: 75_000, seen: "delayed" },
+      // A step that may not have been noted leaves two ends, none before, and none after.
+      { steps: [[60_000, false]], restartsAt: 60_000, afterMs: 30_000, seen: "ready" },
+      { steps: [[60_000, false]], restartsAt: 60_000, afterMs: lateMs, seen: "delayed" },
+    ] as const)
+      for (const answered of [true, false]) {
+        if (!answered && seen === "delayed") continue;
+        complains(new RegExp(`found ${seen}`), (script) => {
+          const put = answered ? script.put(1, 5, 100) : script.sendPut(5, 100);
+          for (const [offsetMs, looked] of steps) script.step(offsetMs, looked);
+          script.restart(restartsAt, inOrder);
+          script.pass(afterMs);
+          script.settleFound(put, 1, { state: seen });
+        });
+      }
+  });
+
+  it("of a delay that lasts longer than it was asked to", () => {
+    complains(/found delayed/, (script) => {
+      const put = script.put(1, 5, 3);
+      script.pass(2000);
+      script.restart(-3_600_000);
+      script.pass(7100);
+      script.settleFound(put, 1, { state: "delayed" });
+    });
   });
 
   it("of a buried job that a reserve gets", () => {
@@ -230,8 +277,7 @@ describe("soak ledger: lets pass", () => {
       const put = script.put(2);
       const { job, hold } = script.reserve(A, put, 2);
       script.ledger.deleteSent(A, job, hold, script.now());
-      script.ledger.serverEnds(script.now());
-      script.ledger.serverStarts(0);
+      script.restart(0);
       if (isThere) {
         script.settleFound(lost, 1);
         script.settleFound(put, 2);
@@ -249,8 +295,7 @@ describe("soak ledger: lets pass", () => {
       (script, { job, hold }) => void script.ledger.changeSent(job, hold, "ready", 5, 0, script.now()),
       (script, { hold }) => script.ledger.clientLeft([hold], script.now()),
       (script) => {
-        script.ledger.serverEnds(script.now());
-        script.ledger.serverStarts(0);
+        script.restart(0);
       },
     ];
     for (const end of endings) {
@@ -273,15 +318,37 @@ describe("soak ledger: lets pass", () => {
     script.reserve(B, put, 1, slowMs);
   });
 
-  it("a delay that moves with the wall clock over a restart, and kicked jobs", () => {
+  it("either end of a delay if a step of the wall clock may have been noted", () => {
+    for (const seen of ["ready", "delayed"]) {
+      const script = new Script();
+      const put = script.put(1, 5, 100);
+      script.step(60_000, false);
+      script.restart(60_000);
+      script.pass(60_000);
+      script.settleFound(put, 1, { state: seen });
+    }
+  });
+
+  it("many restarts that may each have moved a delay", () => {
+    const script = new Script();
+    const put = script.put(1, 5, 1000);
+    for (let offsetMs = 1000; offsetMs <= 20_000; offsetMs += 1000) {
+      script.step(offsetMs, false);
+      script.restart(offsetMs);
+      script.settleFound(put, 1, { state: "delayed" });
+    }
+    assert.ok(script.ledger.jobs.get(1)!.rests.length <= 8, "the alternatives do not grow without end");
+    script.pass(980_000);
+    for (const state of ["delayed", "ready"]) script.settleFound(put, 1, { state });
+  });
+
+  it("a delay that ends as the wall clock goes ahead over a restart, and kicked jobs", () => {
     const script = new Script();
     const put = script.put(1, 5, 100);
-    script.ledger.serverEnds(script.now());
-    script.ledger.serverStarts(200_000);
+    script.restart(200_000);
     script.settleFound(put, 1);
     const unanswered = script.sendPut(5, 100);
-    script.ledger.serverEnds(script.now());
-    script.ledger.serverStarts(400_000);
+    script.restart(400_000);
     script.settleFound(unanswered, 3);
     const other = script.put(2, 5, 100);
     script.ledger.kickSent("tube");

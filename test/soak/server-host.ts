@@ -107,13 +107,18 @@ export class ServerHost {
     const acceptors = random.between(1, 3);
     const threads = ["--shards", `${shards}`, "--acceptors", `${acceptors}`];
     const log = ["-b", this.#disk.directory, "-f", `${fsyncMs}`, "-s", `${SEGMENT_BYTES}`];
-    this.#ledger.serverStarts(this.#clock.offsetMs);
-    this.#server = await startServer({
-      kind: "ours",
-      flags: [...threads, ...log, "-z", `${JOB_BYTES_MAX}`],
-      env: { ...this.#clock.env, NODE_OPTIONS: `${this.#clock.nodeOption} ${YOUNG_OPTION}` },
-      startMs: START_MS,
-    });
+    const fromMs = performance.now();
+    try {
+      this.#server = await startServer({
+        kind: "ours",
+        flags: [...threads, ...log, "-z", `${JOB_BYTES_MAX}`],
+        env: { ...this.#clock.env, NODE_OPTIONS: `${this.#clock.nodeOption} ${YOUNG_OPTION}` },
+        startMs: START_MS,
+      });
+    } finally {
+      // Also if the disk is full and the server ends again: it may have looked at its clock.
+      this.#ledger.serverStarted(this.#clock.offsetMs, fromMs, performance.now());
+    }
     this.description = `${shards} shards, ${acceptors} acceptors, -f ${fsyncMs}`;
     this.#checker = await WireClient.connect(this.#server.address);
     this.#address = (await this.#intermediary?.(this.#server.address)) ?? this.#server.address;
@@ -219,6 +224,7 @@ export class ServerHost {
   async kill(): Promise<void> {
     this.#checker?.close();
     await this.process.kill();
+    this.#ledger.clock.ended(performance.now(), false);
   }
 
   /** Ends the process with SIGTERM, and expects that it takes it well. */
@@ -227,6 +233,7 @@ export class ServerHost {
     const { code, signal } = await this.process.stop();
     if (code !== 0)
       throw new Violation(`after SIGTERM the server ended with ${code ?? signal}: ${this.lastWords}`);
+    this.#ledger.clock.ended(performance.now(), true);
   }
 
   /** The end of what the server has said on stderr. */

@@ -99,6 +99,7 @@ export class SoakClient {
     const id = /^INSERTED (\d+)$/.exec(reply.line)?.[1];
     if (id !== undefined) {
       ledger.putInserted(put, Number(id), nowMs);
+      ledger.clock.putTaken(put.sentMs, nowMs, !allowed.diskFull);
       counters.add("put");
       return true;
     }
