@@ -235,8 +235,8 @@ export class JobLedger extends LedgerBook {
   }
 
   /**
-   * A server has started between `fromMs` and `toMs` over the same log, its wall clock ahead of ours
-   * by `wallOffsetMs`: delays end by the log's clock.
+   * A server has started between `fromMs` and `toMs` over the same log, its wall clock ahead of
+   * ours by `wallOffsetMs`: delays end by the log's clock.
    */
   serverStarted(wallOffsetMs: number, fromMs: number, toMs: number): void {
     this.isEnding = false;

@@ -1,9 +1,9 @@
 // What the ledger knows of the log's clock, which the ends of delays follow over a restart:
 // src/binlog/live/log-clock.ts.
 //
-// While a server runs, the log's clock keeps its distance to ours, whatever the wall clock does. The
-// next server goes on from the last lead of the wall clock that was noted: its log's clock is ahead
-// of ours by as much more as its wall clock has gained since that note.
+// While a server runs, the log's clock keeps its distance to ours, whatever the wall clock does.
+// The next server goes on from the last lead of the wall clock that was noted: its log's clock is
+// ahead of ours by as much more as its wall clock has gained since that note.
 
 import type { Rest } from "./job-entry.ts";
 
@@ -91,7 +91,7 @@ export class LedgerClock {
   }
 }
 
-/** Returns what may rest after a start at `startMs`, before which the log's clock has gone ahead. */
+/** Returns how a job may rest after a start at `startMs`, for which the log's clock went ahead. */
 export function restsAfter(rests: readonly Rest[], gone: readonly Range[], startMs: Range): Rest[] {
   const others = rests.filter(({ kind }) => kind !== "delayed");
   const delayed = rests.filter(({ kind }) => kind === "delayed");

@@ -95,7 +95,10 @@ export function ticksBetween(
   return walk(EXPRESSIONS.find((each) => each.cron === cron)!, zone, fromMs, toMs, MINUTE_MS);
 }
 
-/** Returns the ticks after `fromMs`, up to `toMs`, of an expression that runs only at multiples of `stepMs`. */
+/**
+ * Returns the ticks after `fromMs`, up to `toMs`, of an expression that runs only at multiples of
+ * `stepMs`.
+ */
 export function walk(
   expression: Expression,
   zone: string,

@@ -1,5 +1,5 @@
-// Compares the search for ticks with a walk over each second of the zone's clock, around the moments
-// at which the clock goes ahead or back.
+// Compares the search for ticks with a walk over each second of the zone's clock, around the
+// moments at which the clock goes ahead or back.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
