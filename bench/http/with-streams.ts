@@ -1,4 +1,4 @@
-// A server whose dashboard is open, as a contender of the bench: streams of the overview and of the
+// A server whose dashboard is open, as a contender of the bench: streams of its totals and of the
 // tubes, which are read.
 //
 //   npm run bench:native -- --scenario put-reserve-delete --turns 5 \
@@ -7,12 +7,14 @@
 
 import { serveBeside } from "./serve-beside.ts";
 
-const VIEWS = ["overview", "tubes"];
+const PATHS = ["/v1/server", "/v1/attention", "/v1/tubes?sort=oldest&limit=50"];
 
-async function read(url: string, view: string): Promise<void> {
-  const response = await fetch(`${url}/v1/events?view=${view}`, { headers: { accept: "text/event-stream" } });
-  if (response.status !== 200 || response.body === null) throw new Error(`${view}: ${response.status}`);
+async function read(url: string, path: string): Promise<void> {
+  const response = await fetch(`${url}/v1/events?get=${encodeURIComponent(path)}`, {
+    headers: { accept: "text/event-stream" },
+  });
+  if (response.status !== 200 || response.body === null) throw new Error(`${path}: ${response.status}`);
   for await (const _ of response.body);
 }
 
-await serveBeside(import.meta.filename, (url) => Promise.all(VIEWS.map((view) => read(url, view))));
+await serveBeside(import.meta.filename, (url) => Promise.all(PATHS.map((path) => read(url, path))));

@@ -2,16 +2,18 @@
 // keyboard shortcuts.
 
 import { html, nothing, render } from "lit-html";
-import { Fetched, Live, RETRY_MS } from "./live.ts";
-import { BAR, findBox, GROUP_PAGE, loading, pageOf, placeOf, sameView } from "./pages/pages.ts";
+import { type Answers, Fetched, Live, RETRY_MS } from "./live.ts";
+import { BAR, findBox, GROUP_PAGE, loading, pageOf, placeOf } from "./pages/pages.ts";
 import type { Chart, Page, PageContext, Place } from "./parts/page-context.ts";
 import { ALL_TUBES, type Part, setNow } from "./parts/parts.ts";
-import type { Frame } from "./parts/view-types.ts";
+import type { Health, Refused } from "./parts/view-types.ts";
 import { askSession, refusal, type Session, signInForm, signOut } from "./session.ts";
 
 /** Pause in typing after which a filter takes effect. */
 const TYPED_MS = 250;
 /** Minimum interval of screen reader announcements about changes that the user didn't ask for. */
+/** Watched by every page. */
+const HEALTH = "v1/health";
 const SAID_EACH_MS = 10_000;
 const THEME_KEY = "runnerbean.theme";
 /** "off" disables the shortcuts (keys.ts). */
@@ -19,17 +21,19 @@ const KEYS_KEY = "runnerbean.keys";
 
 class App {
   #place: Place = placeOf(location.hash);
-  #view: { readonly frame: Frame } | undefined;
-  /** Query of the view that is shown. */
+  /** The health, and what the page watches by its names; undefined until all is there. */
+  #view: Readonly<Record<string, unknown>> | undefined;
+  /** Paths that the page watches. */
+  #paths: Readonly<Record<string, string>> = {};
   #shown = "";
-  /** Query of the last received view; differs from `#shown` while the next view is awaited. */
+  /** Paths of the last received view; differs from `#shown` while the next view is awaited. */
   #cameFor = "";
   #typedTimer = 0;
   /** Typed changes that have not taken effect yet. */
   #typed: (() => Readonly<Record<string, string>>) | undefined;
-  #frame: Frame | undefined;
+  #health: Health | undefined;
   readonly #live = new Live(
-    (view) => this.#came(view as { readonly frame: Frame }),
+    (answers, at) => this.#came(answers, at),
     () => this.#render(),
     (status, detail) => this.#refused(status, detail),
   );
@@ -97,6 +101,17 @@ class App {
     }
   }
 
+  /** Whether the server accepts commands: not while it starts, follows another server, or stops. */
+  get #serves(): boolean {
+    return this.#health?.checks.ready.ok === true;
+  }
+
+  /** Reason why the page may not be seen. If it watches nothing, that is why its list may not. */
+  get #refusedBecause(): string {
+    const { status, detail = "" } = (this.#fetched.content ?? {}) as Partial<Refused>;
+    return this.#refusal || (this.#shown === "" && status === 403 ? detail : "");
+  }
+
   get #page(): Page {
     return pageOf(this.#place);
   }
@@ -112,28 +127,34 @@ class App {
     // The selection belongs to the shown rows.
     if (location.hash !== this.#hash) this.#selected.clear();
     this.#hash = location.hash;
+    const { page, name } = this.#place;
     this.#place = placeOf(location.hash);
+    // The old rows stay until those of another filter arrive.
+    if (page !== this.#place.page || name !== this.#place.name) this.#view = undefined;
     this.#refusal = "";
+    this.#isMisled = false;
     if (!this.#session) {
       this.#render();
       return;
     }
     document.title = `${this.#page.title(this.#place)} – runnerbean`;
-    const query = this.#page.view(this.#place, this.#may);
-    if (query !== this.#shown && !sameView(query, this.#shown)) this.#view = undefined;
-    this.#shown = query;
-    this.#live.look(query);
+    this.#paths = this.#page.view(this.#place, this.#may);
+    const paths = Object.values(this.#paths);
+    this.#shown = paths.join();
+    this.#live.look([HEALTH, ...paths]);
     this.#refetch();
     this.#render();
   }
 
-  #came(view: { readonly frame: Frame }): void {
+  #came(answers: Answers, at: string): void {
     // A user who has just set a filter hears its result at once.
     if (this.#cameFor !== this.#shown) this.#saidAtMs = 0;
     this.#cameFor = this.#shown;
-    this.#view = view;
-    this.#frame = view.frame;
-    setNow(view.frame.at);
+    this.#health = answers.get(HEALTH) as Health;
+    const watched = Object.entries(this.#paths).map(([name, path]) => [name, answers.get(path)] as const);
+    const isWhole = watched.every(([, content]) => content !== undefined);
+    this.#view = isWhole ? { health: this.#health, ...Object.fromEntries(watched) } : undefined;
+    setNow(at);
     this.#render();
   }
 
@@ -168,6 +189,7 @@ class App {
   #renderPage(session: Session): void {
     const live = this.#live;
     const view = this.#view;
+    const refused = this.#refusedBecause;
     const context: PageContext = {
       place: this.#place,
       may: this.#may,
@@ -189,15 +211,16 @@ class App {
       fetchedFrom: this.#fetched.from,
     };
     const page =
-      this.#refusal !== ""
+      refused !== ""
         ? this.#isMisled
-          ? wrongLink(this.#refusal)
-          : refusal(this.#refusal, session)
-        : view === undefined
-          ? noView(live)
-          : view.frame.serves || this.#page.isOfServer === true
-            ? this.#page.show(view as never, context)
-            : noJobs(view.frame);
+          ? wrongLink(refused)
+          : refusal(refused, session)
+        : this.#health !== undefined && !this.#serves && this.#page.isOfServer !== true
+          ? noJobs(this.#health)
+          : view === undefined
+            ? noView(live)
+            : this.#page.show(view as never, context);
+    const fault = this.#fetched.fault || (this.#serves ? live.fault : "");
     render(
       html`<div class="frame">
         ${this.#top()}
@@ -212,7 +235,7 @@ class App {
         </nav>
         ${oldView(live)}
         <main class=${live.isOld && view !== undefined ? "stale" : ""} id="main" tabindex="-1">
-          ${live.lostSinceMs === 0 && this.#fetched.fault !== "" ? oldList(this.#fetched.fault) : nothing}${page}
+          ${live.lostSinceMs === 0 && fault !== "" ? oldList(fault) : nothing}${page}
         </main>
         <p class="hidden" id="said" aria-live="polite">${this.#sayNow()}</p>
       </div>`,
@@ -222,7 +245,7 @@ class App {
 
   /** Returns the announcement: at once for a new query, otherwise at the minimum interval. */
   #sayNow(): string {
-    const view = this.#view?.frame.serves === true ? this.#view : undefined;
+    const view = this.#serves ? this.#view : undefined;
     const words = view === undefined ? "" : (this.#page.says?.(view as never) ?? "");
     const now = Date.now();
     const isDue = words === "" || this.#said === "" || now - this.#saidAtMs >= SAID_EACH_MS;
@@ -237,7 +260,7 @@ class App {
   #bar(): typeof BAR {
     return BAR.filter(
       ({ page, may }) =>
-        (page !== GROUP_PAGE || this.#frame?.isInGroup === true) && (may === undefined || this.#may(may)),
+        (page !== GROUP_PAGE || this.#health?.inGroup === true) && (may === undefined || this.#may(may)),
     );
   }
 
@@ -246,10 +269,10 @@ class App {
   }
 
   #top(): Part {
-    const frame = this.#frame;
+    const health = this.#health;
     const [tone, said] = this.#state();
     return html`<header class="top">
-      <a class="brand" href="#/">${MARK}runnerbean <span>${frame?.version ?? ""} ${frame === undefined ? "" : `· ${frame.hostname}`}</span></a>
+      <a class="brand" href="#/">${MARK}runnerbean <span>${health?.version ?? ""} ${health === undefined ? "" : `· ${health.hostname}`}</span></a>
       <span class="state" role="status"><span class="dot ${tone}" aria-hidden="true"></span>${said}</span>
       ${this.#session ? findBox(this.#place) : nothing} ${this.#who()}
       <button class="button" type="button" @click=${showKeys} aria-label="Keys">?</button>
@@ -259,14 +282,14 @@ class App {
 
   #state(): [tone: string, said: string] {
     const { lostSinceMs, unsent, isFrozen } = this.#live;
-    const frame = this.#frame;
+    const puts = this.#health?.checks.puts;
     if (lostSinceMs > 0) return ["bad", "disconnected"];
     if (this.#session === null) return ["warn", "signed out"];
-    if (this.#refusal !== "") return ["warn", this.#isMisled ? "wrong link" : "not permitted"];
+    if (this.#refusedBecause !== "") return ["warn", this.#isMisled ? "wrong link" : "not permitted"];
     if (unsent !== "") return ["bad", "too much to show"];
-    if (frame === undefined) return ["warn", "connecting"];
+    if (puts === undefined) return ["warn", "connecting"];
     if (isFrozen) return ["warn", "frozen"];
-    return frame.status === "ok" ? ["", "ready"] : ["warn", frame.detail];
+    return puts.ok ? ["", "ready"] : ["warn", puts.detail];
   }
 
   /** Shows the user, if the server has tokens. */
@@ -414,10 +437,13 @@ const oldList = (fault: string): Part =>
   html`<p class="notice" role="status">The list on this page can't be refreshed: ${fault} The page keeps trying.</p>`;
 
 /** Replaces a page that would look as if there were no jobs. */
-const noJobs = ({ detail, isInGroup }: Frame): Part => html`<div class="title"><h1>No jobs to show</h1></div>
+const noJobs = ({
+  checks: { ready },
+  inGroup,
+}: Health): Part => html`<div class="title"><h1>No jobs to show</h1></div>
   <section class="card">
-    <p>This server serves no jobs now: ${detail}.</p>
-    ${isInGroup ? html`<p><a href="#/group">State of its group</a></p>` : nothing}
+    <p>This server serves no jobs now: ${ready.detail}.</p>
+    ${inGroup ? html`<p><a href="#/group">State of its group</a></p>` : nothing}
   </section>`;
 
 /**

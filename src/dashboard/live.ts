@@ -1,5 +1,5 @@
-// A live view of the server, by an event stream, or by polling if no stream is available, and the
-// other data that a page fetches. Both pause while the page is hidden.
+// Answers of the server that stay up to date, by an event stream, or by polling if no stream is
+// available, and the other data that a page fetches. Both pause while the page is hidden.
 
 import { ANSWER_MS, answerOf, detailOf } from "./parts/request.ts";
 
@@ -9,39 +9,63 @@ const HIDDEN_CLOSE_MS = 5000;
 /** Interval of attempts to reconnect. */
 export const RETRY_MS = 2000;
 
+/** What the server has answered, by path; null if there is no such thing. */
+export type Answers = ReadonlyMap<string, unknown>;
+
+interface Answer {
+  readonly path: string;
+  readonly status: number;
+  readonly content: unknown;
+}
+
+/** Instead of an answer that is too long. */
+const TOO_LONG = 413;
+
 export class Live {
-  readonly #onView: (view: unknown) => void;
+  readonly #onAnswers: (answers: Answers, at: string) => void;
   readonly #onLink: () => void;
   readonly #onRefused: (status: number, detail: string) => void;
+  /** The watched paths as a query; "" for none. */
   #query = "";
-  /** Query of the last received view. */
+  /** Query of the last received answers. */
   #seen = "";
+  #answers = new Map<string, unknown>();
+  /** What the server sends in place of answers, by path. */
+  readonly #faults = new Map<string, Answer>();
   #source: EventSource | undefined;
   /** Timer of the next attempt; while a stream is open, of its silence. */
   #timer = 0;
   #hiddenTimer = 0;
-  /** Time of the last received view, wall-clock ms. */
+  /** Time of the last sign of the server, wall-clock ms. */
   #cameAtMs = 0;
   /** When the connection to the server was lost, wall-clock ms; 0 while there is one. */
   lostSinceMs = 0;
-  /** Why the server answers, but doesn't send the view; empty if it sends it. */
-  unsent = "";
   isFrozen = false;
 
-  /** Whether the last view is out of date. */
+  /** Whether the answers are out of date. */
   get isOld(): boolean {
     return this.lostSinceMs > 0 || this.unsent !== "";
   }
 
+  /** Why the server doesn't send an answer that it has; empty if it sends all. */
+  get unsent(): string {
+    return this.#faultOf(({ status }) => status === TOO_LONG);
+  }
+
+  /** Why the server has no newer answer; empty if it has. */
+  get fault(): string {
+    return this.#faultOf(({ status }) => status >= 500);
+  }
+
   /**
-   * `onRefused` is called if the user may not see the view (403) or the session has ended (401).
+   * `onRefused` is called if the user may not see something (403) or the session has ended (401).
    */
   constructor(
-    onView: (view: unknown) => void,
+    onAnswers: (answers: Answers, at: string) => void,
     onLink: () => void,
     onRefused: (status: number, detail: string) => void,
   ) {
-    this.#onView = onView;
+    this.#onAnswers = onAnswers;
     this.#onLink = onLink;
     this.#onRefused = onRefused;
     document.addEventListener("visibilitychange", () => {
@@ -51,11 +75,13 @@ export class Live {
     });
   }
 
-  /** Shows the view of this query from now on. */
-  look(query: string): void {
+  /** Watches these paths from now on. */
+  look(paths: readonly string[]): void {
+    const query = `${new URLSearchParams(paths.map((path) => ["get", `/${path}`]))}`;
     if (query === this.#query) return;
     this.#query = query;
-    this.unsent = "";
+    this.#answers = new Map();
+    this.#faults.clear();
     this.#close();
     this.#open();
   }
@@ -69,6 +95,11 @@ export class Live {
   freeze(isFrozen: boolean): void {
     this.isFrozen = isFrozen;
     this.#onLink();
+  }
+
+  #faultOf(isMeant: (answer: Answer) => boolean): string {
+    const found = [...this.#faults.values()].find(isMeant);
+    return found === undefined ? "" : detailOf(found.content, found.status);
   }
 
   #open(): void {
@@ -87,17 +118,13 @@ export class Live {
       this.#timer = window.setTimeout(lose, ANSWER_MS);
     };
     watch();
-    source.addEventListener("view", (event) => {
+    source.addEventListener("answer", (event) => {
+      if (this.#source === source) this.#take(JSON.parse((event as MessageEvent<string>).data));
+    });
+    source.addEventListener("at", (event) => {
       if (this.#source !== source) return;
       watch();
       this.#came(query, JSON.parse((event as MessageEvent<string>).data));
-    });
-    source.addEventListener("unsent", (event) => {
-      if (this.#source !== source) return;
-      watch();
-      this.lostSinceMs = 0;
-      this.unsent = (JSON.parse((event as MessageEvent<string>).data) as { detail: string }).detail;
-      this.#onLink();
     });
     source.addEventListener("error", () => {
       if (this.#source !== source) return;
@@ -115,19 +142,24 @@ export class Live {
     this.#source = undefined;
   }
 
-  #came(query: string, view: unknown): void {
+  #take(answer: Answer): void {
+    const path = answer.path.slice(1);
+    this.#faults.delete(path);
+    if (answer.status === TOO_LONG || answer.status >= 500) this.#faults.set(path, answer);
+    else this.#answers.set(path, answer.status === 200 ? answer.content : null);
+  }
+
+  #came(query: string, at: string): void {
     if (query !== this.#query) return;
     this.#cameAtMs = Date.now();
     this.lostSinceMs = 0;
-    this.unsent = "";
-    // While frozen, a new page still shows its first view.
+    // While frozen, a new page still shows its first answers.
     if (this.isFrozen && this.#seen === query) this.#onLink();
-    else this.#onView(view);
+    else this.#onAnswers(this.#answers, at);
     this.#seen = query;
   }
 
   #lost(): void {
-    this.unsent = "";
     if (this.lostSinceMs === 0) this.lostSinceMs = this.#cameAtMs || Date.now();
     this.#onLink();
   }
@@ -144,12 +176,12 @@ export class Live {
     let waitMs = POLL_MS;
     try {
       const { status, content } = await answerOf(`v1/events?${query}`);
-      if (REFUSALS.includes(status)) {
-        if (query === this.#query) this.#refused(status, detailOf(content, status));
-        return;
-      }
+      if (query !== this.#query) return;
+      if (REFUSALS.includes(status)) return this.#refused(status, detailOf(content, status));
       if (status !== 200) throw new Error(`${status}`);
-      this.#came(query, content);
+      const { at, answers } = content as { readonly at: string; readonly answers: readonly Answer[] };
+      for (const answer of answers) this.#take(answer);
+      this.#came(query, at);
     } catch {
       waitMs = RETRY_MS;
       this.#lost();
@@ -163,12 +195,12 @@ export class Live {
   }
 }
 
-/** Answers that no further attempt changes: the link is wrong, or the user may not see the view. */
+/** Answers that no further attempt changes: the link is wrong, or the user may not see it. */
 const REFUSALS: readonly number[] = [400, 401, 403, 404, 414, 431];
 
 const never = (): boolean => false;
 
-/** Data that a page fetches besides its view, every few seconds or once. */
+/** Data that a page fetches besides what it watches, every few seconds or once. */
 export class Fetched {
   /** A problem if the request was refused. */
   content: unknown;

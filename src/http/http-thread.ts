@@ -15,6 +15,7 @@ import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { Authentication } from "./api/access/authentication.ts";
+import { attentionRoutes } from "./api/admin/attention-routes.ts";
 import { auditRoutes } from "./api/admin/audit-routes.ts";
 import { backupRoutes } from "./api/admin/backup-routes.ts";
 import { connectionRoutes } from "./api/admin/connection-routes.ts";
@@ -27,6 +28,7 @@ import { syncCountsOf } from "./api/admin/server-view.ts";
 import { taskRoutes } from "./api/admin/task-routes.ts";
 import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app/app.ts";
 import { dashboardRoutes } from "./api/dashboard/dashboard-routes.ts";
+import { eventRoutes } from "./api/events/event-routes.ts";
 import { batchRoutes } from "./api/flows/batch-routes.ts";
 import { scheduleRoutes } from "./api/flows/schedule-routes.ts";
 import { browseRoutes } from "./api/jobs/browse-routes.ts";
@@ -185,8 +187,10 @@ const routesOf = (
   metrics: [metricsRoutes(meter)],
   dashboard: [dashboardRoutes()],
   api: [
+    eventRoutes(),
     sessionRoutes,
     healthRoutes,
+    attentionRoutes,
     serverRoutes,
     reloadRoutes(reloads),
     auditRoutes,

@@ -190,11 +190,11 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
 
   it("shows tasks to operators, and the audit log to admins", async () => {
     const statuses = async (secret: string): Promise<number[]> => {
-      const views = ["connections", "tasks", "task", "audit"];
+      const paths = ["connections", "tasks", "tasks/1", "audit"];
       const headers = { authorization: `Bearer ${secret}` };
       return await Promise.all(
-        views.map(
-          async (view) => (await fetch(`${actions.base}/v1/events?view=${view}`, { headers })).status,
+        paths.map(
+          async (path) => (await fetch(`${actions.base}/v1/events?get=/v1/${path}`, { headers })).status,
         ),
       );
     };

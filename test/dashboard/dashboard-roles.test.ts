@@ -120,8 +120,11 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await page.keyboard.press("Enter");
     await page.getByText("a secret body").waitFor();
     for (const path of [
-      "v1/events?view=tube&tube=default",
-      "v1/events?view=tubes&tube=mail-eu",
+      "v1/events?get=/v1/tubes/default",
+      "v1/events?get=/v1/tubes/mail-eu&get=/v1/tubes/default",
+      "v1/events?get=/v1/tubes/-%3Ftube=default",
+      "v1/events?get=/v1/tubes",
+      "v1/events?get=/v1/server",
       `v1/jobs/${id}?tube=mail-eu`,
     ])
       assert.equal(await page.evaluate(`fetch("${path}").then(({ status }) => status)`), 403, path);

@@ -120,10 +120,10 @@ describe("dashboard", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     for (const path of [
       "/assets/nope.js",
       "/assets/..%2f..%2fpackage.json",
-      "/v1/events?view=nope",
-      "/v1/events?view=tubes&sort=nope",
-      "/v1/events?view=job&id=nope",
-      "/v1/events?view=connections&state=nope",
+      "/v1/events?get=/v1/nope",
+      "/v1/events?get=/v1/tubes?sort=nope",
+      "/v1/events?get=/v1/jobs/nope",
+      "/v1/events?get=/v1/connections?state=nope",
     ])
       assert.ok([400, 404].includes((await fetch(`${served.url}${path}`)).status), path);
     // fetch would unpack it, but the bytes on the wire count.

@@ -89,9 +89,15 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
         EventSource: class extends EventSource {
           override addEventListener(type: string, listener: EventListener): void {
             super.addEventListener(type, (event) => {
-              if (type !== "view" || !state.isTooLong) return listener(event);
-              const data = JSON.stringify({ detail: "This view is too long." });
-              this.dispatchEvent(new MessageEvent("unsent", { data }));
+              const { data } = event as MessageEvent;
+              if (type !== "answer" || !state.isTooLong || !data.includes("/v1/tubes"))
+                return listener(event);
+              const answer = {
+                ...JSON.parse(data),
+                status: 413,
+                content: { detail: "This view is too long." },
+              };
+              listener(new MessageEvent(type, { data: JSON.stringify(answer) }));
             });
           }
         },

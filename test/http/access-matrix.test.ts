@@ -1,13 +1,12 @@
-// Tests who may do what: every operation of the OpenAPI document, every view of the dashboard and
+// Tests who may do what: every operation of the OpenAPI document, by itself and in a stream, and
 // every command, for each role, with and without `tubes`, in an allowed and in a forbidden tube.
 //
 // Every text that a client can write has a marker, so that no answer shows one to a role that may
-// not read it. An operation, view or command that access-table.ts lacks fails the test.
+// not read it. An operation or command that access-table.ts lacks fails the test.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { VIEWS as KNOWN_VIEWS } from "../../src/http/api/dashboard/dashboard-views.ts";
 import { commandName, COMMANDS as KNOWN_COMMANDS } from "../../src/protocol/commands.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
@@ -17,11 +16,11 @@ import {
   accessMarkdown,
   COMMANDS,
   type Entry,
+  LIVE,
   mayDo,
   OPERATIONS,
   type Operation,
   ROLES,
-  VIEWS,
   type Wire,
 } from "./access-table.ts";
 
@@ -219,8 +218,7 @@ describe("who may do what", () => {
     const id = isConnection
       ? (await order("GET", "/v1/connections?name=spare&sort=age")).items.at(-1).id
       : "";
-    const query =
-      operation.query === undefined ? "" : `?${operation.query}&tube=${place.tube}&id=${place.ready}`;
+    const query = operation.query === undefined ? "" : `?${operation.query}`;
     const isLogin = name === "POST /v1/session";
     const names = { tube: place.tube, other: more.other ?? "mail-other", lease, batch: place.batch };
     const json = isLogin ? { token: client.secret || boss.secret } : operation.json?.(names);
@@ -254,9 +252,12 @@ describe("who may do what", () => {
   const lastChange = async (): Promise<unknown> => ({ ...(await audited())[0], affected: "later" });
   const forOurs = ({ isLimited }: Client): string[] => (isLimited ? [OURS, OTHERS] : [OURS]);
 
-  it("has an answer for each operation, view and command", () => {
+  it("has an answer for each operation and command", async () => {
     assert.deepEqual(Object.keys(OPERATIONS).sort(), operations.sort());
-    assert.deepEqual(Object.keys(VIEWS).sort(), Object.keys(KNOWN_VIEWS).sort());
+    const headers = { authorization: `Bearer ${boss.secret}` };
+    const { json } = await http.ask("/v1/events?get=/v1/none", { headers });
+    const live: string[] = json.detail.match(/(?<= )\/v1\/[^,\s]*[^,.\s]/g);
+    assert.deepEqual(live.map((path) => path.replace(/:(\w+)/g, "{$1}")).sort(), LIVE.toSorted());
     assert.deepEqual(Object.keys(COMMANDS).sort(), KNOWN_COMMANDS.map(commandName).sort());
   });
 
@@ -329,27 +330,24 @@ describe("who may do what", () => {
     assert.equal(answer.status, 403);
   });
 
-  it("shows each view of the dashboard as the table says", async () => {
+  const streamed = async (template: string, client: Client, tube: string): Promise<void> => {
+    const { task, ready } = places.get(tube)!;
+    const id = template.includes("tasks") ? task : `${ready}`;
+    const path = `/v1/events?get=${template.replace("{tube}", tube).replace("{id}", id)}`;
+    const answer = await http.ask(path, {
+      headers: client.role === undefined ? {} : { authorization: `Bearer ${client.secret}` },
+    });
+    const its = statusOf(OPERATIONS[`GET ${template}`]!, client, tube === OURS);
+    const status = [401, 403].includes(its) ? its : 200;
+    assert.equal(answer.status, status, `${client.name}: ${path}: ${answer.text.slice(0, 300)}`);
+    if (status === 200) assert.equal(answer.json.answers[0].status, its, path);
+    look(answer.text, client, path, visibleOverHttp(client));
+  };
+  it("streams what each operation answers to those whom it answers", async () => {
     for (const tube of [OURS, OTHERS]) await freshen(tube);
-    for (const [view, entry] of Object.entries(VIEWS))
+    for (const template of LIVE)
       for (const client of clients)
-        for (const tube of forOurs(client)) {
-          const place = places.get(tube)!;
-          const id = view === "task" ? place.task : place.ready;
-          const named = {
-            tube: `&tube=${tube}`,
-            job: `&id=${id}`,
-            "job-without-texts": `&id=${id}`,
-            task: `&id=${id}`,
-          };
-          const path = `/v1/events?view=${view}${named[view as keyof typeof named] ?? ""}`;
-          const answer = await http.ask(path, {
-            headers: client.role === undefined ? {} : { authorization: `Bearer ${client.secret}` },
-          });
-          const status = statusOf({ ...entry, status: 200 }, client, tube === OURS);
-          assert.equal(answer.status, status, `${client.name}: ${path}: ${answer.text.slice(0, 300)}`);
-          look(answer.text, client, path, visibleOverHttp(client));
-        }
+        for (const tube of forOurs(client)) await streamed(template, client, tube);
   });
 
   it("refuses each operation with an effect to pages of other sites, whatever their token", async () => {

@@ -72,7 +72,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "POST /v1/session": { ...open, status: 204 },
   "GET /v1/session": { may: "token", limited: "yes", status: 200 },
   "DELETE /v1/session": { ...open, status: 204 },
-  "GET /v1/health": view,
+  "GET /v1/health": { ...view, limited: "yes" },
+  "GET /v1/attention": view,
   "GET /v1/server": view,
   "GET /v1/stats": view,
   "GET /v1/threads": view,
@@ -98,7 +99,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /v1/batches": seeBatch,
   "GET /v1/batches/{batch}": seeBatch,
   "GET /v1/leases": { ...view, limited: "its own", strange: 200 },
-  "GET /v1/events": { ...tubeView, query: "view=tube" },
+  "GET /v1/events": { ...view, limited: "yes", query: "get=/v1/health" },
   "POST /v1/tubes/{tube}/jobs": {
     ...{ may: ["put"], limited: "its tubes", status: 201 },
     json: () => ({ body: "x" }),
@@ -176,22 +177,22 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "DELETE /v1/connections/{id}": { ...admin, status: 202, audited: {} },
 };
 
-/** The dashboard's views, by the name in `GET /v1/events?view=`. */
-export const VIEWS: Readonly<Record<string, Entry>> = {
-  overview: view,
-  tubes: view,
-  tube: tubeView,
-  job: { ...view, hidesTexts: true },
-  "job-without-texts": view,
-  connections: view,
-  log: view,
-  group: view,
-  server: view,
-  frame: view,
-  task: manage,
-  tasks: manage,
-  audit: admin,
-};
+/** The operations whose answers `GET /v1/events` can send: each as if it were asked by itself. */
+export const LIVE: readonly string[] = [
+  "/v1/health",
+  "/v1/attention",
+  "/v1/server",
+  "/v1/threads",
+  "/v1/binlog",
+  "/v1/audit",
+  "/v1/group",
+  "/v1/tubes",
+  "/v1/tubes/{tube}",
+  "/v1/jobs/{id}",
+  "/v1/connections",
+  "/v1/tasks",
+  "/v1/tasks/{id}",
+];
 
 export interface Wire extends Entry {
   /** With `{tube}`, `{other}`, `{job}`, `{schedule}` and `{batch}`; a body follows CR LF. */
@@ -305,9 +306,5 @@ export function accessMarkdown(): string {
   };
   const rows = (entries: Readonly<Record<string, Entry>>) =>
     Object.entries(entries).map(([name, entry]) => rowOf(name, entry));
-  return [
-    table("HTTP", rows(OPERATIONS)),
-    table("`GET /v1/events?view=`", rows(VIEWS)),
-    table("command", rows(COMMANDS)),
-  ].join("\n\n");
+  return [table("HTTP", rows(OPERATIONS)), table("command", rows(COMMANDS))].join("\n\n");
 }

@@ -298,7 +298,7 @@ describe("a backup of a running server", () => {
     const socket = connect(server.port, "127.0.0.1");
     t.after(() => socket.destroy());
     const head = "HTTP/1.1\r\nHost: localhost\r\n";
-    socket.write(`GET /v1/events?view=overview ${head}Accept: text/event-stream\r\n\r\n`);
+    socket.write(`GET /v1/events?get=/v1/health ${head}Accept: text/event-stream\r\n\r\n`);
     socket.write(`GET /v1/backup?rate=1 ${head}\r\n`);
     await eventually("it is under way", async () => (await logOf(server)).backup.underWay);
     socket.destroy();

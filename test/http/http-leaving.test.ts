@@ -40,7 +40,7 @@ describe("an HTTP client that leaves", () => {
       send(
         waitFor("first") +
           waitFor("second") +
-          head("GET /v1/events", "Accept: text/event-stream") +
+          head("GET /v1/events?get=/v1/health", "Accept: text/event-stream") +
           head("POST /v1/tubes/large/jobs", JSON_TYPE, `Content-Length: ${LARGE_BYTES}`),
       ),
     );
@@ -59,7 +59,7 @@ describe("an HTTP client that leaves", () => {
   it("leaves no stream behind", async () => {
     for (let round = 0; round < 30; round++) {
       const sockets = Array.from({ length: 4 }, () =>
-        send(head("GET /v1/events?view=connections", "Accept: text/event-stream"), (socket) =>
+        send(head("GET /v1/events?get=/v1/connections", "Accept: text/event-stream"), (socket) =>
           socket.resetAndDestroy(),
         ),
       );

@@ -31,9 +31,9 @@ describe("values over HTTP", () => {
 
   describe("names of prototypes", () => {
     for (const [path, status] of [
-      ["/v1/events?view=tubes&sort=", 400],
-      ["/v1/events?view=tubes&order=", 400],
-      ["/v1/events?view=", 400],
+      ["/v1/events?get=/v1/tubes?sort=", 400],
+      ["/v1/events?get=/v1/tubes?order=", 400],
+      ["/v1/events?get=/v1/", 400],
       ["/v1/tubes?sort=", 400],
       ["/v1/tubes?fields=", 400],
       ["/v1/connections?sort=", 400],
@@ -60,7 +60,8 @@ describe("values over HTTP", () => {
         const path = `/v1/tubes/${name}`;
         assert.equal((await server.ask(`${path}/jobs`, { json: { body: name } })).status, 201);
         assert.equal((await server.ask(path)).json.jobs.ready, 1);
-        assert.equal((await server.ask(`/v1/events?view=tube&tube=${name}`)).json.tube.name, name);
+        const [seen] = (await server.ask(`/v1/events?get=${path}`)).json.answers;
+        assert.equal(seen.content.name, name);
         assert.equal((await server.ask(`${path}/history`)).status, 200);
         const json = { tubes: [name], wait: 0 };
         assert.equal((await server.ask("/v1/reserve", { json })).json.jobs[0].tube, name);
@@ -107,7 +108,7 @@ describe("values over HTTP", () => {
       ["limit of connections", "GET", "/v1/connections?limit=@", undefined],
       ["bodyMax", "GET", "/v1/jobs?bodyMax=@", undefined],
       ["seconds of a history", "GET", "/v1/history?seconds=@", undefined],
-      ["from of a view", "GET", "/v1/events?view=tubes&from=@", undefined],
+      ["from of a view", "GET", "/v1/events?get=/v1/tubes?from=@", undefined],
       ["pri of an update", "POST", "/v1/jobs/1/update", '{"pri":@}'],
       ["ttr of an update", "POST", "/v1/jobs/1/update", '{"ttr":@}'],
     ] as const) {
@@ -180,7 +181,7 @@ describe("values over HTTP", () => {
         for (const [method, path, body] of [
           ["GET", `/v1/jobs/${id}`],
           ["GET", `/v1/jobs/${id}/body`],
-          ["GET", `/v1/events?view=job&id=${id}`],
+          ["GET", `/v1/events?get=/v1/jobs/${id}`],
           ["DELETE", `/v1/jobs/${id}`],
           ["POST", `/v1/jobs/${id}/reserve`],
           ["POST", `/v1/jobs/${id}/kick`],
@@ -205,7 +206,13 @@ describe("values over HTTP", () => {
     const socket = connect(server.port, "127.0.0.1");
     let text = "";
     socket.on("data", (chunk) => (text += `${chunk}`));
-    const head = ["HEAD /v1/events HTTP/1.1", "Host: localhost", "Accept: text/event-stream", "", ""];
+    const head = [
+      "HEAD /v1/events?get=/v1/health HTTP/1.1",
+      "Host: localhost",
+      "Accept: text/event-stream",
+      "",
+      "",
+    ];
     const next = ["GET /livez HTTP/1.1", "Host: localhost", "", ""];
     socket.write([...head, ...next].join("\r\n"));
     const answers = await eventually("both answers", () => {

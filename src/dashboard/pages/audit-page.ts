@@ -4,9 +4,24 @@ import { html, nothing } from "lit-html";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { agoSince, empty, meter, type Part, tubeLink } from "../parts/parts.ts";
-import type { ChangeRow, TaskRow, TasksView } from "../parts/view-types.ts";
+import type { ChangeRow, TaskRow } from "../parts/view-types.ts";
 
-export function showAudit({ tasks, changes }: TasksView, context: PageContext): Part {
+interface AuditView {
+  readonly tasks: { readonly items: readonly TaskRow[] };
+  /** Only with the permission to administer. */
+  readonly changes?: { readonly items: readonly ChangeRow[]; readonly total: number };
+}
+
+const TASKS_SHOWN = 20;
+
+export function showAudit({ tasks: { items }, changes }: AuditView, context: PageContext): Part {
+  // A dry run of a dialog needs no mention once it has counted.
+  const all = items.filter(({ act, state }) => act !== "count" || state === "running").reverse();
+  const { true: running = [], false: over = [] } = Object.groupBy(
+    all,
+    ({ state }) => `${state === "running"}`,
+  );
+  const tasks = [...running, ...over].slice(0, TASKS_SHOWN);
   return html`
     <div class="title"><h1>Audit</h1></div>
     <section class="card" aria-labelledby="tasks">

@@ -9,7 +9,7 @@ import { duration, exact, jobs as jobsInWords } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, folded, type Part, STATES, tile, tubeLink } from "../parts/parts.ts";
 import { get } from "../parts/request.ts";
-import type { BatchRow, FrameView, JobRow, Refused } from "../parts/view-types.ts";
+import type { BatchRow, JobRow, Refused } from "../parts/view-types.ts";
 import { progress, stateOf } from "./batch-parts.ts";
 
 const REFRESH_MS = 10_000;
@@ -20,7 +20,7 @@ const ROWS_MAX = 20;
 const restMsOf = ({ examined }: BatchJobs): number => examined * REST_MS_PER_JOB;
 const found = new Asked<BatchJobs>(REFRESH_MS, restMsOf);
 
-export function showBatch(_view: FrameView, context: PageContext): Part {
+export function showBatch(_view: unknown, context: PageContext): Part {
   const { name } = context.place;
   const fetched = context.fetched as BatchRow | Refused | undefined;
   if (fetched !== undefined && "status" in fetched)

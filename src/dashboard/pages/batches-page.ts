@@ -6,10 +6,10 @@ import { fetchedList } from "../parts/fetched-list.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, type Part, tableHead } from "../parts/parts.ts";
-import type { BatchRow, FrameView } from "../parts/view-types.ts";
+import type { BatchRow } from "../parts/view-types.ts";
 import { batchLink, OUTCOMES, progress, stateOf } from "./batch-parts.ts";
 
-export function showBatches(_view: FrameView, context: PageContext): Part {
+export function showBatches(_view: unknown, context: PageContext): Part {
   return fetchedList<BatchRow>(context, {
     title: "Batches",
     filter: {

@@ -6,7 +6,7 @@ import { bytes, duration, exact } from "../parts/format.ts";
 import { heldList } from "../parts/held-list.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, type Part, tubeLink } from "../parts/parts.ts";
-import type { ConnectionRow, ConnectionsView } from "../parts/view-types.ts";
+import type { ConnectionRow, Counted } from "../parts/view-types.ts";
 
 const STATES = ["open", "waiting", "holding", "closed"];
 const REASONS: Readonly<Record<string, string>> = {
@@ -21,11 +21,14 @@ const REASONS: Readonly<Record<string, string>> = {
 const SHOWN_TUBES = 3;
 const SHOWN_JOBS = 3;
 
-export function showConnections(page: ConnectionsView, context: PageContext): Part {
+export function showConnections(
+  { connections: page }: { readonly connections: Counted<ConnectionRow> },
+  context: PageContext,
+): Part {
   const { query } = context.place;
   const { list: shown, heldSeconds } = heldList(context.viewFrom, page);
   const state = query.get("state") ?? "open";
-  const viewState = new URLSearchParams(context.viewFrom).get("state");
+  const viewState = new URLSearchParams(context.viewFrom.split("?")[1]).get("state");
   return html`
     <div class="title"><h1>Connections</h1></div>
     <section class="card" aria-label="Connections">
@@ -57,7 +60,7 @@ export function showConnections(page: ConnectionsView, context: PageContext): Pa
   `;
 }
 
-function list({ items, matched, total }: ConnectionsView, context: PageContext): Part {
+function list({ items, matched, total }: Counted<ConnectionRow>, context: PageContext): Part {
   if (items.length === 0)
     return empty(
       `${total === 0 ? "No client is connected." : "No such connection."} Clients of the beanstalkd protocol are listed here; requests over HTTP hold leases instead.`,
@@ -84,7 +87,7 @@ function list({ items, matched, total }: ConnectionsView, context: PageContext):
     ${matched > items.length ? html`<p class="quiet">The oldest ${exact(items.length)} are shown.</p>` : nothing}`;
 }
 
-function closedList({ items }: ConnectionsView): Part {
+function closedList({ items }: Counted<ConnectionRow>): Part {
   if (items.length === 0)
     return empty(
       "None has closed since the server started, or none of this tube. The server keeps the last 1,000.",

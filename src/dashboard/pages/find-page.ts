@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { failureLine } from "../parts/failures.ts";
-import { exact, tubes } from "../parts/format.ts";
+import { exact, tubes as tubeCount } from "../parts/format.ts";
 import { bodyStart, searching } from "../parts/job-cells.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, COLUMNS, empty, type Part, STATES, tubeLink, tubeTable } from "../parts/parts.ts";
@@ -11,7 +11,7 @@ import type { JobsPage, Refused, TubesView } from "../parts/view-types.ts";
 const TUBES_SHOWN = 10;
 const SHORT_COLUMNS = COLUMNS.filter(({ key }) => ["ready", "reserved", "buried", "oldest"].includes(key));
 
-export function showFind({ items, matched }: TubesView, context: PageContext): Part {
+export function showFind({ tubes: { items, matched } }: TubesView, context: PageContext): Part {
   const text = context.place.query.get("text") ?? "";
   if (text === "")
     return html`<div class="title"><h1>Find</h1></div>
@@ -30,7 +30,7 @@ export function showFind({ items, matched }: TubesView, context: PageContext): P
           : html`${tubeTable(items.slice(0, TUBES_SHOWN), "Tubes with this text in the name", SHORT_COLUMNS)}
             ${
               matched > TUBES_SHOWN
-                ? html`<p class="quiet"><a href="#/tubes?${new URLSearchParams({ match: text })}">All ${tubes(matched)}</a></p>`
+                ? html`<p class="quiet"><a href="#/tubes?${new URLSearchParams({ match: text })}">All ${tubeCount(matched)}</a></p>`
                 : nothing
             }`
       }

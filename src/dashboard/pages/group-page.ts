@@ -4,7 +4,7 @@ import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { bytes, exact, short } from "../parts/format.ts";
 import { empty, facts, meter, type Part, tile } from "../parts/parts.ts";
-import type { GroupPageView, GroupView, MemberRow } from "../parts/view-types.ts";
+import type { GroupView } from "../parts/view-types.ts";
 
 /** Words and a sign, since colour must never be the only distinction. */
 const ROLES: Readonly<Record<string, readonly [sign: string, words: string]>> = {
@@ -15,7 +15,7 @@ const ROLES: Readonly<Record<string, readonly [sign: string, words: string]>> = 
 };
 const NEARLY_FULL = 0.9;
 
-export function showGroup({ group }: GroupPageView): Part {
+export function showGroup({ group }: { readonly group: GroupView | null }): Part {
   if (group === null)
     return html`<div class="title"><h1>Group</h1></div>
       <section class="card">
@@ -98,7 +98,7 @@ function warningsOf(group: GroupView): string[] {
   return warnings;
 }
 
-function members(rows: readonly MemberRow[]): Part {
+function members(rows: GroupView["members"]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Servers of the group">
     <table class="cards">
       <caption class="hidden">Servers of the group</caption>

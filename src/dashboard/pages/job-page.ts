@@ -5,15 +5,17 @@ import { deathOf, failuresCard } from "../parts/failures.ts";
 import { duration, exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { ago, empty, facts, findLink, folded, type Part, STATES, tubeLink } from "../parts/parts.ts";
-import type { JobPageView, JobRow, Refused } from "../parts/view-types.ts";
+import type { JobRow, Refused } from "../parts/view-types.ts";
 import { batchLink } from "./batch-parts.ts";
 import { bodyCard } from "./job-body.ts";
 
-export function showJob({ job }: JobPageView, context: PageContext): Part {
+export function showJob({ job: found }: { readonly job: JobRow | null }, context: PageContext): Part {
   const { name } = context.place;
-  if (job === null)
+  if (found === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
       <section class="card">${empty("There is no such job: it was deleted, or never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
+  // The page asks for none, which is not that it is empty.
+  const { body: _none, ...job } = found;
   const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);
   const state = STATES.find(({ name }) => name === job.state);
   return html`
@@ -28,12 +30,12 @@ export function showJob({ job }: JobPageView, context: PageContext): Part {
         ...sinceWhen(job),
         ["priority", exact(job.pri)],
         ["put", html`${ago(job.age)} ago`],
-        ["delay", duration(Number(job["delay"]))],
-        ["time to run", duration(Number(job["ttr"]))],
+        ["delay", duration(job.delay)],
+        ["time to run", duration(job.ttr)],
         ["attempts", exact(job.attempts)],
         ...policyFacts(job),
-        ...["reserves", "timeouts", "disconnects", "releases", "buries", "kicks"].map(
-          (key): [string, string] => [key, exact(Number(job[key]))],
+        ...(["reserves", "timeouts", "disconnects", "releases", "buries", "kicks"] as const).map(
+          (key): [string, string] => [key, exact(job[key])],
         ),
       ])}
     </section>
@@ -64,7 +66,7 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
     ${isReserved ? button("Release…", (actions) => actions.releaseJob(id, tube)) : nothing}
     ${
       may("put") && body !== undefined && !truncated
-        ? button("Put again…", (actions) => actions.putJob(tube, { body, pri, ttr: Number(ttr) }))
+        ? button("Put again…", (actions) => actions.putJob(tube, { body, pri, ttr }))
         : nothing
     }
     ${isReserved ? nothing : button("Move…", (actions) => actions.moveJobs(of))}
@@ -83,17 +85,17 @@ function policyFacts(job: JobRow): [string, string | Part][] {
     ...(origin === null
       ? []
       : [["died in", html`<a href=${tubeLink(origin)}>${origin}</a>: ${deathOf(job)}`] as [string, Part]]),
-    ...(expiresIn == null ? [] : [["expires in", duration(Number(expiresIn))] as [string, string]]),
-    ...(unique == null ? [] : [["unique key", `${unique}`] as [string, string]]),
-    ...(group == null ? [] : [["group", `${group}`] as [string, string]]),
+    ...(expiresIn === null ? [] : [["expires in", duration(expiresIn)] as [string, string]]),
+    ...(unique === null ? [] : [["unique key", unique] as [string, string]]),
+    ...(group === null ? [] : [["group", group] as [string, string]]),
   ];
 }
 
 /** Returns facts about the job's state: since when, for how long, and the holder. */
 function sinceWhen(job: JobRow): [string, string | Part][] {
   const { state, timeLeft, holder, worker, readySince, buriedSince } = job;
-  if (state === "ready") return [["ready for", ago(Number(readySince))]];
-  if (state === "buried") return [["buried for", ago(Number(buriedSince))]];
+  if (state === "ready") return [["ready for", ago(readySince)]];
+  if (state === "buried") return [["buried for", ago(buriedSince)]];
   const left: [string, string] = ["time left", duration(timeLeft)];
   if (job.waitsFor !== null) {
     const label = job.waitsForAny ? "waits for the end of" : "waits for the success of";

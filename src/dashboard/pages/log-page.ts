@@ -4,9 +4,9 @@ import { html } from "lit-html";
 import { exact, milliseconds } from "../parts/format.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import { chartPlace, empty, facts, logFacts, meter, noLog, type Part } from "../parts/parts.ts";
-import type { Bucket, LogPageView, LogView } from "../parts/view-types.ts";
+import type { Buckets, LogView } from "../parts/view-types.ts";
 
-export function showLog({ log }: LogPageView, context: PageContext): Part {
+export function showLog({ log }: { readonly log: LogView | null }, context: PageContext): Part {
   return html`
     <div class="title"><h1>Log</h1></div>
     ${log === null ? html`<section class="card">${noLog}</section>` : figures(log, context)}
@@ -55,12 +55,7 @@ const SYNCS: Chart = {
 };
 
 /** Shows a histogram. Two side by side have the same rows: all that are filled in at least one. */
-function distribution(
-  title: string,
-  caption: string,
-  buckets: readonly Bucket[],
-  beside: readonly Bucket[],
-): Part {
+function distribution(title: string, caption: string, buckets: Buckets, beside: Buckets): Part {
   const all = buckets.reduce((sum, { count }) => sum + count, 0);
   const counts = buckets.map(({ count }, index) => count + beside[index]!.count);
   const first = Math.max(

@@ -24,40 +24,77 @@ import {
   tubePath,
   tubeTable,
 } from "../parts/parts.ts";
-import type { JobRow, OverviewView, TubeRow, TubesView } from "../parts/view-types.ts";
+import type {
+  Attention,
+  Counted,
+  Health,
+  JobRow,
+  Load,
+  LogView,
+  Server,
+  TubeRow,
+  TubesView,
+} from "../parts/view-types.ts";
 
 // --- Overview ---
 
+interface OverviewView {
+  readonly health: Health;
+  readonly server: Pick<Server, "jobs" | "waiting" | "connections" | "tubes" | "rates">;
+  readonly attention: { readonly items: readonly Attention[] };
+  readonly oldest: Counted<TubeRow>;
+  readonly busiest: Counted<TubeRow>;
+  readonly log: LogView | null;
+  readonly threads: Pick<Load, "load">;
+}
+
+/** Those that tables of tubes show. */
+const SHORT_FIELDS = "name,jobs,oldestReady,pause,rates";
+const tubesPath = (asked: Readonly<Record<string, string>>): string =>
+  `v1/tubes?${new URLSearchParams({ sort: "oldest", ...asked })}`;
+
 const overview: Page = {
   title: () => "Overview",
-  view: () => "view=overview",
-  says: ({ attention: found }: OverviewView) =>
+  view: () => ({
+    server: "v1/server?fields=jobs,waiting,connections,tubes,rates",
+    attention: "v1/attention",
+    oldest: tubesPath({ limit: "5", fields: SHORT_FIELDS }),
+    busiest: tubesPath({ sort: "busiest", limit: "5", fields: SHORT_FIELDS }),
+    log: "v1/binlog",
+    threads: "v1/threads?fields=load",
+  }),
+  says: ({ attention: { items: found } }: OverviewView) =>
     found.length === 0
       ? "Nothing needs attention."
       : `Needs attention: ${found.length}. ${found[0]!.about ?? found[0]!.tube ?? "The server"}: ${found[0]!.text}.`,
-  show: (view: OverviewView, context) => html`
+  show: ({ health, server, attention: { items: found }, log, threads, ...lists }: OverviewView, context) => {
+    const { jobs, waiting, connections, rates } = server;
+    const waitingLongest = lists.oldest.items.filter(({ oldestReady }) => oldestReady !== null);
+    const busiest = lists.busiest.items.filter(({ rates: its }) => its.puts + its.reserves > 0);
+    const [oldest] = waitingLongest;
+    return html`
     <h1 class="hidden">Overview</h1>
     <dl class="tiles">
-      ${stateTiles(view.jobs)}
+      ${stateTiles(jobs)}
       ${tile(
         "oldest ready",
-        ago(view.oldest?.seconds ?? null),
-        view.oldest === null
+        ago(oldest?.oldestReady ?? null),
+        oldest === undefined
           ? "no job waits"
-          : html`<a href=${tubeLink(view.oldest.tube)} title=${view.oldest.tube}>${view.oldest.tube}</a>`,
+          : html`<a href=${tubeLink(oldest.name)} title=${oldest.name}>${oldest.name}</a>`,
       )}
-      ${tile("waiting clients", short(view.waiting), `of ${exact(view.connections)}`, `${exact(view.connections)} connections`)}
+      ${tile("waiting clients", short(waiting), `of ${exact(connections)}`, `${exact(connections)} connections`)}
     </dl>
-    <section class="card ${view.attention.length === 0 ? "well" : "unwell"}" aria-labelledby="attention">
+    <section class="card ${found.length === 0 ? "well" : "unwell"}" aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
-      ${attention(view)}
+      ${attention(found)}
     </section>
     <div class="two">
     <section class="card" aria-labelledby="rates">
       <div class="heading">
         <h2 id="rates">
           Jobs a second
-          <small>${rate(view.rates.puts)} put · ${rate(view.rates.reserves)} reserved · ${rate(view.rates.deletes)} deleted</small>
+          <small>${rate(rates.puts)} put · ${rate(rates.reserves)} reserved · ${rate(rates.deletes)} deleted</small>
         </h2>
         <div class="group" role="group" aria-label="Period">
           ${Object.entries(SPANS).map(
@@ -75,7 +112,7 @@ const overview: Page = {
       <div class="heading">
         <h2 id="failures">
           Failures a second
-          <small>${rate(view.rates.timeouts)} timed out · ${rate(view.rates.disconnects)} disconnected · ${rate(view.rates.buries)} buried · ${rate(view.rates.releases)} released</small>
+          <small>${rate(rates.timeouts)} timed out · ${rate(rates.disconnects)} disconnected · ${rate(rates.buries)} buried · ${rate(rates.releases)} released</small>
         </h2>
           ${scaleButton(context)}
       </div>
@@ -86,32 +123,30 @@ const overview: Page = {
       <section class="card" aria-labelledby="oldest">
         <h2 id="oldest">Waiting longest</h2>
         ${
-          view.oldestTubes.length === 0
+          waitingLongest.length === 0
             ? empty("No job waits for a worker.")
-            : shortTable("Tubes whose jobs wait longest", view.oldestTubes)
+            : shortTable("Tubes whose jobs wait longest", waitingLongest)
         }
       </section>
       <section class="card" aria-labelledby="busiest">
-        <h2 id="busiest">Busiest <small>of ${tubeCount(view.tubes)}</small></h2>
+        <h2 id="busiest">Busiest <small>of ${tubeCount(server.tubes)}</small></h2>
         ${
-          view.busiest.length === 0
-            ? empty(
-                "No puts or reserves in the last seconds.",
-                hasNoJob(view) ? firstJob(view.frame.listener) : nothing,
-              )
-            : shortTable("Tubes with the most puts and reserves", view.busiest, BUSIEST_COLUMNS)
+          busiest.length === 0
+            ? empty("No puts or reserves in the last seconds.", hasNoJob(server) ? firstJob(health) : nothing)
+            : shortTable("Tubes with the most puts and reserves", busiest, BUSIEST_COLUMNS)
         }
       </section>
       <section class="card" aria-labelledby="log-short">
         <h2 id="log-short"><a href="#/log">Log</a></h2>
-        ${view.log === null ? noLog : logFacts(view.log)}
+        ${log === null ? noLog : logFacts(log)}
       </section>
       <section class="card" aria-labelledby="threads-short">
         <h2 id="threads-short"><a href="#/server">Threads</a> <small>share of a core</small></h2>
-        ${threadTable(view.threads)}
+        ${threadTable(threads.load)}
       </section>
     </div>
-  `,
+  `;
+  },
 };
 
 const shortTable = (caption: string, tubes: readonly TubeRow[], columns = SHORT_COLUMNS): Part =>
@@ -151,7 +186,7 @@ function overviewCharts(context: PageContext): Chart[] {
   ];
 }
 
-function attention({ attention: found }: OverviewView): Part {
+function attention(found: readonly Attention[]): Part {
   if (found.length === 0)
     return html`<p><span class="ready" aria-hidden="true">✓</span> Nothing needs attention.</p>`;
   return html`<ul class="list">
@@ -168,7 +203,7 @@ function attention({ attention: found }: OverviewView): Part {
   </ul>`;
 }
 
-const hasNoJob = ({ jobs, tubes: count }: OverviewView): boolean =>
+const hasNoJob = ({ jobs, tubes: count }: OverviewView["server"]): boolean =>
   count <= 1 && jobs.ready + jobs.reserved + jobs.delayed + jobs.buried === 0;
 
 const PAGE_NAMES: Readonly<Record<string, string>> = {
@@ -183,14 +218,21 @@ const PAGE_NAMES: Readonly<Record<string, string>> = {
 
 const tubes: Page = {
   title: () => "Tubes",
-  says: ({ total, matched }: TubesView) =>
+  says: ({ tubes: { total, matched } }: TubesView) =>
     matched === total ? `${tubeCount(total)}.` : `${exact(matched)} of ${tubeCount(total)} match.`,
-  view: ({ query }) => {
-    const chosen = chosenFrom(query, ["match", "sort", "order", "from"]);
-    return `${new URLSearchParams({ view: "tubes", ...chosen })}`;
-  },
+  view: ({ query }) => ({
+    tubes: tubesPath({
+      limit: "50",
+      ...chosenFrom(query, ["sort", "order", "from"]),
+      ...matching(query.get("match") ?? ""),
+    }),
+  }),
   show: later(async () => (await import("./tubes-page.ts")).showTubes),
 };
+
+/** A pattern, or a part of the name. */
+const matching = (text: string): { readonly match?: string } =>
+  text === "" ? {} : { match: /[*?]/.test(text) ? text : `*${text}*` };
 
 // --- Tube, connections ---
 
@@ -217,7 +259,7 @@ const JOB_FILTERS = ["state", "text", "cursor", "order", "ageFrom", "priFrom", "
 
 const tube: Page = {
   title: ({ name }) => name,
-  view: ({ name }) => `${new URLSearchParams({ view: "tube", tube: name })}`,
+  view: ({ name }) => ({ tube: tubePath(name) }),
   fetch: ({ name, query }) => {
     const asked = { limit: "50", bodyMax: "120", state: "ready", ...chosenFrom(query, JOB_FILTERS) };
     return tubePath(name, "jobs", `${new URLSearchParams(asked)}`);
@@ -227,9 +269,9 @@ const tube: Page = {
 
 const connections: Page = {
   title: () => "Connections",
-  view: ({ query }) => {
-    return `${new URLSearchParams({ view: "connections", ...chosenFrom(query, ["state", "tube"]) })}`;
-  },
+  view: ({ query }) => ({
+    connections: `v1/connections?${new URLSearchParams({ each: "3", ...chosenFrom(query, ["state", "tube"]) })}`,
+  }),
   show: later(async () => (await import("./connections-page.ts")).showConnections),
 };
 
@@ -241,7 +283,7 @@ const fetchedList = (
   also: (query: URLSearchParams) => Readonly<Record<string, string>> = () => ({}),
 ): Page => ({
   title: () => title,
-  view: () => "view=frame",
+  view: () => ({}),
   fetch: ({ query }) => {
     return `${path}?${new URLSearchParams({ ...also(query), ...chosenFrom(query, ["cursor"]) })}`;
   },
@@ -251,7 +293,7 @@ const fetchedList = (
 /** A page that fetches one item by name, in the query: a path can't contain all names. */
 const fetchedThing = (path: string, show: Page["show"]): Page => ({
   title: ({ name }) => name,
-  view: () => "view=frame",
+  view: () => ({}),
   fetch: ({ name }) => `${path}/-?${new URLSearchParams({ name })}`,
   show,
 });
@@ -292,7 +334,7 @@ const batch = fetchedThing(
 const group: Page = {
   title: () => "Group",
   isOfServer: true,
-  view: () => "view=group",
+  view: () => ({ group: "v1/group" }),
   show: later(async () => {
     const { showGroup } = await import("./group-page.ts");
     return (view) => showGroup(view);
@@ -301,38 +343,38 @@ const group: Page = {
 
 const job: Page = {
   title: ({ name }) => `Job ${name}`,
-  view: ({ name }) => `${new URLSearchParams({ view: "job", id: name })}`,
+  view: ({ name }) => ({ job: `v1/jobs/${encodeURIComponent(name)}?bodyMax=0` }),
   // The view has everything except the body.
   fetch: ({ name }, may) => (may("bodies") ? `v1/jobs/${encodeURIComponent(name)}?bodyMax=65536` : undefined),
   // Only a put with the unique key of the job can replace its body.
-  isLast: (fetched) => (fetched as Partial<JobRow>)["unique"] == null,
+  isLast: (fetched) => (fetched as Partial<JobRow>).unique == null,
   show: later(async () => (await import("./job-page.ts")).showJob),
 };
 
 const log: Page = {
   title: () => "Log",
   isOfServer: true,
-  view: () => "view=log",
+  view: () => ({ log: "v1/binlog" }),
   show: later(async () => (await import("./log-page.ts")).showLog),
 };
 
 const server: Page = {
   title: () => "Server",
   isOfServer: true,
-  view: () => "view=server",
+  view: () => ({ server: "v1/server", threads: "v1/threads?fields=load,rings" }),
   show: later(async () => (await import("./server-page.ts")).showServer),
 };
 
 const audit: Page = {
   title: () => "Audit",
   isOfServer: true,
-  view: (_place, may) => (may("admin") ? "view=audit" : "view=tasks"),
+  view: (_place, may) => ({ tasks: "v1/tasks", ...(may("admin") && { changes: "v1/audit?limit=100" }) }),
   show: later(async () => (await import("./audit-page.ts")).showAudit),
 };
 
 const find: Page = {
   title: ({ query }) => `“${query.get("text") ?? ""}”`,
-  view: ({ query }) => `${new URLSearchParams({ view: "tubes", match: query.get("text") ?? "" })}`,
+  view: ({ query }) => ({ tubes: tubesPath({ limit: "50", ...matching(query.get("text") ?? "") }) }),
   fetch: ({ query }, may) => {
     const text = query.get("text") ?? "";
     if (text === "" || !may("bodies")) return undefined;
@@ -363,7 +405,7 @@ const PAGES: ReadonlyMap<string, Page> = new Map(
 
 const missing: Page = {
   title: () => "No such page",
-  view: () => "view=overview",
+  view: () => ({}),
   show: (_view, { place }) =>
     html`<div class="title"><h1>No such page</h1></div>
       <section class="card"><p>There is nothing at #/${place.page}. <a href="#/">Go to the overview</a>.</p></section>`,
@@ -416,15 +458,6 @@ export function placeOf(hash: string): Place {
   }
   return { page, name, query: new URLSearchParams(query) };
 }
-
-/**
- * Tells whether two queries belong to the same view, so that the old one may stay until the new one
- * arrives.
- */
-export const sameView = (a: string, b: string): boolean => {
-  const [left, right] = [new URLSearchParams(a), new URLSearchParams(b)];
-  return ["view", "tube", "id"].every((key) => left.get(key) === right.get(key));
-};
 
 /**
  * Returns the search field of the header: a number is the id of a job, anything else a text that

@@ -16,7 +16,7 @@ import {
   tubePath,
 } from "../parts/parts.ts";
 import { send } from "../parts/request.ts";
-import type { FrameView, JobsPage, Refused, ScheduleView } from "../parts/view-types.ts";
+import type { JobsPage, Refused, ScheduleView } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
 import { lateSeconds, nextRun, scheduleButtons, timesOf } from "./schedule-parts.ts";
 
@@ -25,7 +25,7 @@ const REFRESH_MS = 5000;
 /** The job of the last run. */
 const lastJob = new Asked<JobsPage>(REFRESH_MS);
 
-export function showSchedule(_view: FrameView, context: PageContext): Part {
+export function showSchedule(_view: unknown, context: PageContext): Part {
   const { name } = context.place;
   const fetched = context.fetched as ScheduleView | Refused | undefined;
   const head = html`<h1><bdi>${name}</bdi></h1>`;

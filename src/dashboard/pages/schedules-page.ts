@@ -6,10 +6,10 @@ import { fetchedList } from "../parts/fetched-list.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { agoSince, type Part, tubeLink } from "../parts/parts.ts";
-import type { FrameView, ScheduleRow } from "../parts/view-types.ts";
+import type { ScheduleRow } from "../parts/view-types.ts";
 import { nextRun, scheduleButtons, scheduleLink, timesOf } from "./schedule-parts.ts";
 
-export function showSchedules(_view: FrameView, context: PageContext): Part {
+export function showSchedules(_view: unknown, context: PageContext): Part {
   return fetchedList<ScheduleRow>(context, {
     title: "Schedules",
     filter: {

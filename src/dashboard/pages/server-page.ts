@@ -4,33 +4,35 @@ import { html, nothing } from "lit-html";
 import { bytes, duration, rate } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
 import { facts, meter, type Part, threadTable } from "../parts/parts.ts";
-import type { RingRow, ServerView } from "../parts/view-types.ts";
+import type { Load, Server } from "../parts/view-types.ts";
 
-export function showServer({ server: its, threads, rings, frame }: ServerView, context: PageContext): Part {
-  const options = its["options"] as Record<string, unknown>;
+export function showServer(
+  { server: its, threads: { load, rings } }: { readonly server: Server; readonly threads: Load },
+  context: PageContext,
+): Part {
   return html`
     <div class="title">
       <h1>Server</h1>
-      ${context.may("admin") ? actions(its["draining"] === true, context) : nothing}
+      ${context.may("admin") ? actions(its.draining, context) : nothing}
     </div>
     <section class="card" aria-label="The process">
       ${facts([
-        ["version", `${its["version"]} on Node ${`${its["node"]}`.replace("v", "")}`],
-        ["host", `${its["hostname"]}, pid ${its["pid"]}`],
-        ["up for", html`<span title=${`${its["startedAt"]}`}>${duration(frame.uptime)}</span>`],
-        ["listens on", (its["listeners"] as string[]).join(", ")],
-        ["transport", `${its["transport"]}`],
-        ["shards, acceptors", `${its["shards"]}, ${its["acceptors"]}`],
+        ["version", `${its.version} on Node ${its.node.replace("v", "")}`],
+        ["host", `${its.hostname}, pid ${its.pid}`],
+        ["up for", html`<span title=${its.startedAt}>${duration(its.uptime)}</span>`],
+        ["listens on", its.listeners.join(", ")],
+        ["transport", its.transport],
+        ["shards, acceptors", `${its.shards}, ${its.acceptors}`],
       ])}
     </section>
     <div class="two">
       <section class="card" aria-labelledby="threads">
         <h2 id="threads">Threads <small>share of a core</small></h2>
-        ${threadTable(threads)}
+        ${threadTable(load)}
       </section>
       <section class="card" aria-labelledby="memory">
         <h2 id="memory">Memory</h2>
-        ${memoryTable(its["memory"] as Memory)}
+        ${memoryTable(its.memory)}
       </section>
       <section class="card" aria-labelledby="rings">
         <h2 id="rings">Rings <small>recent fill of the fullest one of each thread</small></h2>
@@ -38,20 +40,16 @@ export function showServer({ server: its, threads, rings, frame }: ServerView, c
       </section>
       <section class="card" aria-labelledby="options">
         <h2 id="options">Options</h2>
-        ${facts(Object.entries(options).map(([key, value]): [string, string] => [words(key), optionValue(key, value)]))}
+        ${facts(Object.entries(its.options).map(([key, value]): [string, string] => [words(key), optionValue(key, value)]))}
       </section>
     </div>
   `;
 }
 
-type Memory = Readonly<Record<"resident" | "jobs" | "bodies" | "rings" | "httpHeap" | "used", number>> & {
-  readonly limit: number | null;
-};
-
 /**
  * Shows memory by purpose as a share of the process, and at the end the used share of max-memory.
  */
-function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: Memory): Part {
+function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: Server["memory"]): Part {
   const row = (name: string, value: number, of: number): Part => html`<tr>
     <th scope="row">${name}</th><td>${bytes(value)}</td><td class="left half">${meter(of === 0 ? 0 : value / of)}</td>
   </tr>`;
@@ -70,7 +68,7 @@ function memoryTable({ resident, jobs, bodies, rings, httpHeap, used, limit }: M
   </table>`;
 }
 
-function ringTable(rings: readonly RingRow[]): Part {
+function ringTable(rings: Load["rings"]): Part {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Rings"><table>
     <caption class="hidden">Messages that threads take from their rings</caption>
     <thead>

@@ -18,7 +18,7 @@ const tried = new Asked<JobsPage>(REFRESH_MS);
 
 /** Returns nothing for a tube in which no job has failed. */
 export function tubeFailures({ name, holdsDead, jobs, totals }: TubeRow, context: PageContext): Part {
-  const failed = ["timeouts", "disconnects", "releases", "buries"].some((key) => (totals[key] ?? 0) > 0);
+  const failed = (["timeouts", "disconnects", "releases", "buries"] as const).some((key) => totals[key] > 0);
   if (!holdsDead && !failed && jobs.buried === 0) return nothing;
   const page = tried.last(name, () => triedJobs(name), context.redraw);
   const failures = page?.items.filter((job) => job.failures.length > 0) ?? [];

@@ -118,7 +118,10 @@ const unusual = (name: string, cell: JobColumn["cell"]): JobColumn => ({
   ...usual(name, cell),
   isUsual: false,
 });
-const field = (name: string) => (job: JobRow) => exact(Number(job[name]));
+const field =
+  (name: "pri" | "reserves" | "timeouts" | "bytes" | "releases" | "buries" | "kicks" | "disconnects") =>
+  (job: JobRow) =>
+    exact(job[name]);
 
 const JOB_COLUMNS: readonly JobColumn[] = [
   usual("priority", field("pri"), false, "pri"),
@@ -133,7 +136,7 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   usual("reserves", field("reserves")),
   usual("timeouts", field("timeouts")),
   usual("bytes", field("bytes")),
-  unusual("time to run", ({ ttr }) => duration(Number(ttr))),
+  unusual("time to run", ({ ttr }) => duration(ttr)),
   unusual("releases", field("releases")),
   unusual("buries", field("buries")),
   unusual("kicks", field("kicks")),

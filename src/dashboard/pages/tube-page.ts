@@ -17,45 +17,48 @@ import {
   tile,
   tubePath,
 } from "../parts/parts.ts";
-import type { Quantiles, TubeRow, TubeView } from "../parts/view-types.ts";
+import type { TubeRow, TubeTimes } from "../parts/view-types.ts";
 import { tubeFailures } from "./tube-failures.ts";
 import { filterOf, jobsCard } from "./tube-jobs.ts";
-import { tubeSettings } from "./tube-settings.ts";
+import { type SettingsOfTube, tubeSettings } from "./tube-settings.ts";
 
 const HISTORY_SECONDS = 3000;
 
-export function showTube(view: TubeView, context: PageContext): Part {
+export function showTube(
+  { tube }: { readonly tube: (TubeRow & SettingsOfTube) | null },
+  context: PageContext,
+): Part {
   const { name } = context.place;
-  if (view.tube === null)
+  if (tube === null)
     return html`<div class="title"><h1>${name}</h1>
         <div class="actions">${context.may("put") ? putButton(name, context) : nothing}</div>
       </div>
       <section class="card">
         ${empty("There is no such tube now: no client uses or watches it, and it has no jobs. It comes back with its next job.")}
       </section>`;
-  const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = view.tube;
+  const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = tube;
   return html`
     <div class="title">
       <h1>${name}</h1>
       ${pause === null ? nothing : html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>`}
-      ${tubeActions(view.tube, context)}
+      ${tubeActions(tube, context)}
     </div>
-    ${notices(view.tube)}
-    <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", ago(view.tube.oldestReady))} ${emptyTile(view.tube)}</dl>
+    ${notices(tube)}
+    <dl class="tiles">${stateTiles(jobs)} ${tile("oldest ready", ago(tube.oldestReady))} ${emptyTile(tube)}</dl>
     <section class="card" aria-label="Figures">
       ${facts([
-        ["in, out", `${rate(rates["puts"] ?? 0)} /s, ${rate(rates["deletes"] ?? 0)} /s`],
-        ["timeouts", `${rate(rates["timeouts"] ?? 0)} /s, ${exact(totals["timeouts"] ?? 0)} in all`],
-        ["disconnects", `${rate(rates["disconnects"] ?? 0)} /s, ${exact(totals["disconnects"] ?? 0)} in all`],
-        ["wait, p50 and p99", timesOf(view.tube, ({ wait }) => wait)],
-        ["hold, p50 and p99", timesOf(view.tube, ({ hold }) => hold)],
+        ["in, out", `${rate(rates.puts)} /s, ${rate(rates.deletes)} /s`],
+        ["timeouts", `${rate(rates.timeouts)} /s, ${exact(totals.timeouts)} in all`],
+        ["disconnects", `${rate(rates.disconnects)} /s, ${exact(totals.disconnects)} in all`],
+        ["wait, p50 and p99", timesOf(tube, ({ wait }) => wait)],
+        ["hold, p50 and p99", timesOf(tube, ({ hold }) => hold)],
         ["watching, waiting", `${exact(watchers)}, ${exact(waiters)}`],
         ["using", exact(users)],
         ["bodies", bytes(bodyBytes)],
-        ["total puts", exact(totals["puts"] ?? 0)],
+        ["total puts", exact(totals.puts)],
       ])}
     </section>
-    ${tubeFailures(view.tube, context)} ${tubeSettings(name, context)} ${charts(name, context)}
+    ${tubeFailures(tube, context)} ${tubeSettings(tube, context)} ${charts(name, context)}
     ${jobsCard(jobs, context)}
   `;
 }
@@ -77,7 +80,7 @@ function notices({ name, jobs, pause, holdsDead }: TubeRow): Part {
   }`;
 }
 
-function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) => Quantiles): Part {
+function timesOf({ times }: TubeRow, of: (times: TubeTimes) => TubeTimes["wait"]): Part {
   if (times === null)
     return html`<span title="The server measures at most 100 tubes: the first of those with series in metrics. If there is room, measuring starts within ten seconds.">not measured</span>`;
   const { count, p50, p99 } = of(times);
@@ -89,7 +92,7 @@ function timesOf({ times }: TubeRow, of: (times: NonNullable<TubeRow["times"]>) 
 
 /** Estimates the time until the tube is empty, at the pace of the last seconds. */
 function emptyTile({ jobs, rates }: TubeRow): Part {
-  const pace = (rates["deletes"] ?? 0) - (rates["puts"] ?? 0);
+  const pace = rates.deletes - rates.puts;
   if (jobs.ready === 0) return tile("empty in", "–", "none is ready");
   if (pace >= PACE_MIN) return tile("empty in", duration(jobs.ready / pace), `at ${rate(pace)} /s`);
   return tile("empty in", "∞", pace > -PACE_MIN ? "it isn't shrinking" : `grows by ${rate(-pace)} /s`);

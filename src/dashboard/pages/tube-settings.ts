@@ -1,30 +1,21 @@
 // Settings in effect for a tube, and the effects of its policies so far.
 
 import { html, nothing } from "lit-html";
-import { Asked } from "../parts/asked.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ALL_TUBES, facts, type Part, tubePath } from "../parts/parts.ts";
-import { send } from "../parts/request.ts";
+import { ALL_TUBES, facts, type Part } from "../parts/parts.ts";
 import { SETTING_FIELDS, valueInWords } from "../parts/setting-fields.ts";
 import type { InEffect } from "../parts/settings-dialog.ts";
 
-const REFRESH_MS = 10_000;
-
-interface SettingsOfTube {
+export interface SettingsOfTube {
   readonly settings: InEffect;
   readonly details: Readonly<Record<string, number>> | null;
 }
 
-const asked = new Asked<SettingsOfTube>(REFRESH_MS);
-
-export function tubeSettings(tube: string, context: PageContext): Part {
-  const inEffect = asked.last(tube, () => inEffectFor(tube), context.redraw);
-  if (inEffect === undefined)
-    return asked.hasFailed(tube)
-      ? html`<p class="notice">The settings of this tube could not be loaded. The page keeps trying.</p>`
-      : nothing;
-  const { settings, details } = inEffect;
+export function tubeSettings(
+  { name: tube, settings, details }: SettingsOfTube & { readonly name: string },
+  context: PageContext,
+): Part {
   const rows = SETTING_FIELDS.flatMap((field): [string, Part][] => {
     const setting = settings[field.name];
     if (setting === undefined) return [];
@@ -66,10 +57,4 @@ function counts(details: Readonly<Record<string, number>>): Part {
     ([key, words]) => `${exact(details[key]!)} ${words}`,
   );
   return said.length === 0 ? nothing : html`<p class="quiet">So far: ${said.join(", ")}.</p>`;
-}
-
-async function inEffectFor(tube: string): Promise<SettingsOfTube> {
-  // The name "." or ".." can't be part of a path; tubePath handles that.
-  const path = tubePath(tube, "", "missing=zero").replace(/\/(?=$|\?)/, "");
-  return (await send("GET", path)) as SettingsOfTube;
 }

@@ -56,18 +56,18 @@ const ALL_COLUMNS: readonly Column[] = [
   number("bodyBytes", "bodies", ({ bodyBytes }) => bodyBytes, bytes),
   number("users", "using", ({ users }) => users),
   number("waiters", "waiting", ({ waiters }) => waiters),
-  number("timeoutsRate", "timeouts /s", ({ rates }) => rates["timeouts"] ?? 0, rate),
-  number("disconnectsRate", "disconnects /s", ({ rates }) => rates["disconnects"] ?? 0, rate),
+  number("timeoutsRate", "timeouts /s", ({ rates }) => rates.timeouts, rate),
+  number("disconnectsRate", "disconnects /s", ({ rates }) => rates.disconnects, rate),
   timeColumn("waitP50", "wait p50", ({ wait }) => wait.p50),
   timeColumn("waitP99", "wait p99", ({ wait }) => wait.p99),
   timeColumn("holdP50", "hold p50", ({ hold }) => hold.p50),
   timeColumn("holdP99", "hold p99", ({ hold }) => hold.p99),
-  number("puts", "total puts", ({ totals }) => totals["puts"] ?? 0),
-  number("timeouts", "total timeouts", ({ totals }) => totals["timeouts"] ?? 0),
-  number("disconnects", "total disconnects", ({ totals }) => totals["disconnects"] ?? 0),
+  number("puts", "total puts", ({ totals }) => totals.puts),
+  number("timeouts", "total timeouts", ({ totals }) => totals.timeouts),
+  number("disconnects", "total disconnects", ({ totals }) => totals.disconnects),
 ];
 
-export function showTubes(view: TubesView, context: PageContext): Part {
+export function showTubes({ health, tubes: view }: TubesView, context: PageContext): Part {
   const { query } = context.place;
   const sort = query.get("sort") ?? "oldest";
   const order = query.get("order") ?? (sort === "name" ? "asc" : "desc");
@@ -106,7 +106,7 @@ export function showTubes(view: TubesView, context: PageContext): Part {
               context.may("manage") ? context : undefined,
             )
       }
-      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals["puts"] === 0 ? empty("A tube appears with its first job.", firstJob(view.frame.listener)) : nothing}
+      ${view.total === 1 && view.items[0]?.name === "default" && view.items[0].totals.puts === 0 ? empty("A tube appears with its first job.", firstJob(health)) : nothing}
       ${view.matched > PAGE_ROWS ? pager(view, context) : nothing}
     </section>
   `;
@@ -141,7 +141,7 @@ function chosenTubes(context: PageContext): Part {
   </div>`;
 }
 
-function pager({ from, matched, items }: TubesView, context: PageContext): Part {
+function pager({ from, matched, items }: TubesView["tubes"], context: PageContext): Part {
   const to = (at: number): void => context.go({ from: at <= 0 ? "" : `${at}` });
   return html`<div class="bar">
     <span class="quiet">${exact(from + 1)}–${exact(from + items.length)} of ${exact(matched)}</span>

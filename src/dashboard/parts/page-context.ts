@@ -65,7 +65,7 @@ export interface PageContext extends Choice {
   goSoon(change: () => Readonly<Record<string, string>>): void;
   /** Draws charts once their elements exist. */
   charts(charts: readonly Chart[]): typeof nothing;
-  /** Query that the view answers; differs from the place's while the next view is awaited. */
+  /** Paths that the view answers; differ from the page's while the next view is awaited. */
   readonly viewFrom: string;
   /** Data fetched besides the view; a problem if the request was refused. */
   readonly fetched: unknown;
@@ -75,8 +75,9 @@ export interface PageContext extends Choice {
 
 export interface Page {
   readonly title: (place: Place) => string;
-  /** Returns the query of the view, which may depend on permissions. */
-  readonly view: (place: Place, may: (what: string) => boolean) => string;
+  /** Returns the paths that the page watches, by name; they may depend on permissions. */
+  readonly view: (place: Place, may: (what: string) => boolean) => Readonly<Record<string, string>>;
+  /** The view has the answers under these names, null for what doesn't exist, and the health. */
   readonly show: (view: never, context: PageContext) => Part;
   /** Returns announcements for screen readers. */
   readonly says?: (view: never) => string;

@@ -3,7 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { bytes, duration, exact, milliseconds, rate, short } from "./format.ts";
-import type { Bucket, JobCounts, LogView, ThreadRow, TubeRow } from "./view-types.ts";
+import type { Buckets, Health, JobCounts, Load, LogView, TubeRow } from "./view-types.ts";
 
 export type Part = TemplateResult | typeof nothing;
 
@@ -26,10 +26,13 @@ export const findLink = (text: string): string => `#/find?${new URLSearchParams(
 /**
  * Returns the API path for a tube. A path can't contain "." and "..", so they go into the query.
  */
-export function tubePath(name: string, what: string, query = ""): string {
+export function tubePath(name: string, what = "", query = ""): string {
   const isDots = name === "." || name === "..";
   const asked = [isDots ? `tube=${name}` : "", query].filter((each) => each !== "").join("&");
-  return `v1/tubes/${isDots ? "-" : encodeURIComponent(name)}/${what}${asked === "" ? "" : `?${asked}`}`;
+  const path = ["v1/tubes", isDots ? "-" : encodeURIComponent(name), what]
+    .filter((each) => each !== "")
+    .join("/");
+  return `${path}${asked === "" ? "" : `?${asked}`}`;
 }
 
 export function tile(
@@ -101,8 +104,8 @@ export const COLUMNS: readonly Column[] = [
     isUsual: true,
     label: "in /s",
     hides: "optional",
-    cell: ({ rates }) => rate(rates["puts"] ?? 0),
-    isZero: ({ rates }) => (rates["puts"] ?? 0) === 0,
+    cell: ({ rates }) => rate(rates.puts),
+    isZero: ({ rates }) => rates.puts === 0,
   },
   {
     key: "deletesRate",
@@ -110,8 +113,8 @@ export const COLUMNS: readonly Column[] = [
     isUsual: true,
     label: "out /s",
     hides: "optional",
-    cell: ({ rates }) => rate(rates["deletes"] ?? 0),
-    isZero: ({ rates }) => (rates["deletes"] ?? 0) === 0,
+    cell: ({ rates }) => rate(rates.deletes),
+    isZero: ({ rates }) => rates.deletes === 0,
   },
   {
     key: "watchers",
@@ -256,7 +259,7 @@ export function meter(share: number): Part {
 }
 
 /** Returns the threads with their CPU share. */
-export function threadTable(threads: readonly ThreadRow[]): Part {
+export function threadTable(threads: Load["load"]): Part {
   return html`<table>
     <caption class="hidden">CPU of each thread</caption>
     <thead><tr><th scope="col">thread</th><th scope="col">CPU</th><th scope="col" class="left"><span class="hidden">as a bar</span></th></tr></thead>
@@ -273,7 +276,7 @@ export function threadTable(threads: readonly ThreadRow[]): Part {
 /** Node's own threads share one row. */
 const OF_NODE = /^(?:DelayedTaskSche|node-V8Worker|SignalInspector|libuv-worker)/;
 
-function inGroups(threads: readonly ThreadRow[]): ThreadRow[] {
+function inGroups(threads: Load["load"]): Load["load"] {
   const ours = threads.filter(({ name }) => !OF_NODE.test(name));
   const others = threads.filter(({ name }) => OF_NODE.test(name));
   const cpu = others.reduce((sum, each) => sum + each.cpu, 0);
@@ -391,9 +394,9 @@ const MOMENT = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "m
 /** 2026-11-22 03:11:02, in the user's time zone. */
 export const moment = (ms: number): string => MOMENT.format(ms);
 
-/** Shows how to put a first job to a listener, as the server describes it. */
-export function firstJob(listener: string | null): Part {
-  const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(listener ?? "") ?? [];
+/** Shows how to put a first job to the first of the server's listeners. */
+export function firstJob({ listeners }: Health): Part {
+  const [, host, port] = /^\[?(.*?)\]?:(\d+)$/.exec(listeners[0] ?? "") ?? [];
   if (host === undefined) return nothing;
   const reached = host === "0.0.0.0" || host === "::" ? location.hostname : host;
   return html`<p>A first job, from a shell:</p>
@@ -422,7 +425,7 @@ export function logFacts(log: LogView): Part {
 }
 
 /** Returns the upper bound of the bucket that contains the quantile. */
-function quantile(buckets: readonly Bucket[], share: number): string {
+function quantile(buckets: Buckets, share: number): string {
   const all = buckets.reduce((sum, { count }) => sum + count, 0);
   if (all === 0) return "–";
   let passed = 0;

@@ -6,7 +6,9 @@ export type { Task };
 
 /** Time limit of each request, to the end of its answer; and of each silence of a stream. */
 export const ANSWER_MS = 15_000;
-const POLL_MS = 250;
+/** A short task should show its end at once, and a long one needs no hurry. */
+const POLL_MS_MIN = 200;
+const POLL_MS_MAX = 1500;
 
 /**
  * The filter of a list of jobs: in the request's form, and in words ("with “acme” in the body").
@@ -115,42 +117,12 @@ export async function sendBulk(
 /** A cancelled task first finishes its current step. */
 const isOver = ({ endedAt }: Task): boolean => endedAt !== null;
 
-/**
- * Follows a task by a stream. Without a stream it polls, and throws if the server doesn't answer.
- */
+/** Follows a task. Throws if the server doesn't answer. */
 async function follow(id: string, onTask: (task: Task) => void): Promise<Task> {
-  const seen = await stream(id, onTask);
-  if (seen !== undefined) return seen;
-  for (;;) {
-    const task = (await send("GET", `v1/tasks/${id}`)) as Task;
+  for (let waitMs = POLL_MS_MIN; ; waitMs = Math.min(POLL_MS_MAX, waitMs * 1.5)) {
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    const task = (await get(`v1/tasks/${id}`)) as Task;
     onTask(task);
     if (isOver(task)) return task;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-}
-
-/** Resolves to undefined if the stream ends before the task, or falls silent. */
-function stream(id: string, onTask: (task: Task) => void): Promise<Task | undefined> {
-  return new Promise((resolve) => {
-    const source = new EventSource(`v1/events?view=task&id=${id}`);
-    let timer = 0;
-    const end = (task?: Task): void => {
-      clearTimeout(timer);
-      source.close();
-      resolve(task);
-    };
-    const watch = (): void => {
-      clearTimeout(timer);
-      timer = window.setTimeout(end, ANSWER_MS);
-    };
-    watch();
-    source.addEventListener("view", (event) => {
-      watch();
-      const { task } = JSON.parse((event as MessageEvent<string>).data) as { task: Task | null };
-      if (task === null) return end();
-      onTask(task);
-      if (isOver(task)) end(task);
-    });
-    source.addEventListener("error", () => end());
-  });
 }

@@ -26,6 +26,8 @@ declare module "fastify" {
     hasEffect?: true;
     /** Marks a change that the audit log has although producers may make it. */
     byHand?: true;
+    /** Marks a GET whose answer /v1/events can send whenever it changes. */
+    live?: true;
     /** Marks a route that machines poll: each address is limited to the rate that a probe needs. */
     probe?: true;
   }

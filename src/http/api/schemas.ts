@@ -1,6 +1,7 @@
 // Schemas of requests and responses, the source of validation, types and the OpenAPI document.
 
 import { type TSchema, Type } from "typebox";
+import { MISSED_WORDS } from "../../protocol/schedule-options.ts";
 import { eachJobCounter, JOB_COUNTER_ROWS } from "../../schema/job.ts";
 
 const strict = { additionalProperties: false } as const;
@@ -32,6 +33,7 @@ export const Counters = Fields({
   rateWaits: Type.Number({ description: "How often the tube used up its rate." }),
 });
 
+const orNone = <Value extends TSchema>(type: Value) => Type.Union([type, Type.Null()]);
 const orNull = (description: string) => Type.Union([seconds(description), Type.Null()]);
 
 /** Seconds; null without such a job. */
@@ -134,6 +136,297 @@ export const Job = Fields({
   body: Type.Optional(Type.String({ description: "The body if it is UTF-8; bytes in MessagePack." })),
   bodyBase64: Type.Optional(Type.String({ description: "The body if it is not UTF-8." })),
   truncated: Type.Boolean({ description: "Whether the body is longer than the part shown." }),
+});
+
+export const Connection = Fields({
+  id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
+  name: Type.Union([Type.String(), Type.Null()], { description: "The name that the client gave itself." }),
+  address: Type.Union([Type.String(), Type.Null()]),
+  listener: Type.Union([Type.String(), Type.Null()], {
+    description: "The listener that accepted it, as /v1/server names it.",
+  }),
+  age: Type.Number({ description: "Seconds since it was accepted; for a closed one, until it closed." }),
+  idle: Type.Number({
+    description:
+      "Seconds since the client last sent something, or connected; for a closed one, until it closed.",
+  }),
+  closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since it closed." }),
+  reason: Type.Union([Type.String(), Type.Null()], {
+    description: "Why it closed: client, quit, idle, admin, error, stop, auth.",
+  }),
+  uses: Type.String(),
+  watches: Type.Array(Type.String(), { description: "The first 20." }),
+  watchCount: Type.Integer(),
+  producer: Type.Boolean(),
+  worker: Type.Boolean(),
+  waiting: Type.Boolean(),
+  held: Type.Integer(),
+  holds: Type.Array(Fields({ id: Type.Integer(), timeLeft: Type.Number() }), {
+    description: "The first 100 of each shard.",
+  }),
+  bytesIn: Type.Integer({ description: "Received bytes that were not processed yet." }),
+  bytesOut: Type.Integer({ description: "Bytes of replies that were not sent yet." }),
+});
+
+export const TaskBody = Fields({
+  id: Type.String(),
+  act: Type.String(),
+  tube: Type.String(),
+  state: Type.Union([
+    Type.Literal("running"),
+    Type.Literal("done"),
+    Type.Literal("cancelled"),
+    Type.Literal("failed"),
+  ]),
+  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it failed." }),
+  affected: Type.Integer(),
+  examined: Type.Integer(),
+  progress: Type.Number({ description: "0 to 1." }),
+  startedAt: Type.String(),
+  endedAt: Type.Union([Type.String(), Type.Null()]),
+});
+
+/** A manual change. */
+export const Change = Fields({
+  at: Type.String({ description: "ISO 8601" }),
+  who: orNone(Type.String()),
+  address: orNone(Type.String()),
+  way: Type.Enum(["protocol", "http", "dashboard"]),
+  method: Type.String({ description: "Or the command, for a change over the protocol." }),
+  route: Type.String({ description: "Empty for a command." }),
+  what: Type.Record(Type.String(), Type.String()),
+  affected: orNone(Type.Integer()),
+  status: Type.Integer(),
+});
+
+const RoleName = Type.Enum(["starting", "standby", "opening", "primary"], {
+  description: "opening: it has the lead and loads its jobs.",
+});
+
+const Member = Fields({
+  node: Type.String({ description: "8 hex digits, drawn when its directory was created." }),
+  address: Type.String({ description: "What --replicate-as says." }),
+  role: RoleName,
+  epoch: count,
+  batch: Type.Integer({ minimum: 0, description: "The last batch in its log." }),
+  behindMessages: count,
+  mayServe: Type.Boolean(),
+  isComplete: Type.Boolean({ description: "Its log is complete, so it may take the lead." }),
+  isThis: Type.Boolean(),
+  pid: count,
+  version: Type.String(),
+});
+
+export const Group = Fields({
+  name: Type.String(),
+  role: RoleName,
+  epoch: count,
+  mayServe: Type.Boolean({ description: "It has the lead and the shared log answers." }),
+  standbys: Type.Integer({ minimum: 0, description: "All standbys that answer, including this one." }),
+  batch: count,
+  pendingBatches: Type.Integer({
+    minimum: 0,
+    description: "Batches that the shared log has not acknowledged.",
+  }),
+  messagesUnderWay: count,
+  behindMessages: Type.Integer({ minimum: 0, description: "Messages that a standby has not read yet." }),
+  appends: count,
+  appendMeanSeconds: Type.Union([Type.Number(), Type.Null()]),
+  doubts: Type.Integer({ minimum: 0, description: "How often it had to read whether a message was stored." }),
+  ignoredBatches: count,
+  freezes: Type.Integer({ minimum: 0, description: "How often the shared log did not answer in time." }),
+  sharedLog: Fields({ bytes: count, limit: Type.Integer({ minimum: 0, description: "0: none." }) }),
+  members: Type.Array(Member, { description: "Servers that answered within the last seconds." }),
+});
+
+const time = (description: string) =>
+  Type.Union([Type.String({ description: `${description} ISO 8601.` }), Type.Null()]);
+
+const scheduleFields = {
+  name: Type.String(),
+  tube: Type.String(),
+  cron: Type.Union([Type.String(), Type.Null()]),
+  every: Type.Union([Type.Number({ description: "Seconds." }), Type.Null()]),
+  tz: Type.String({ description: "The time zone of cron." }),
+  missed: Type.Enum([...MISSED_WORDS], {
+    description: "What happens to ticks while the server is down or refuses the job.",
+  }),
+  paused: Type.Boolean(),
+  next: time("The next tick."),
+  last: time("The last tick that put a job."),
+  fired: Type.Integer({ minimum: 0, description: "Jobs that ticks have put." }),
+  missedTicks: Type.Integer({ minimum: 0, description: "Ticks that put no job." }),
+  refusals: Type.Integer({ minimum: 0, description: "Refused attempts to put a job." }),
+  bytes: count,
+};
+export const ListedSchedule = Fields(scheduleFields);
+export const Schedule = Fields({
+  ...scheduleFields,
+  nextRuns: Type.Array(Type.String(), { description: "The next five ticks." }),
+  runs: Type.Integer({ minimum: 0, description: "Jobs that run has put." }),
+  duplicates: Type.Integer({ minimum: 0, description: "Ticks whose key another job had." }),
+  lastRefusal: Type.Union([Type.String(), Type.Null()]),
+  pri: count,
+  delay: Type.Number(),
+  ttr: count,
+  ttl: Type.Number({ description: "Seconds; 0 for none." }),
+  group: Type.Union([Type.String(), Type.Null()]),
+  weight: count,
+  meta: Type.Record(Type.String(), Type.String()),
+  body: Type.Optional(Type.String({ description: "The first 4,096 bytes." })),
+  bodyBase64: Type.Optional(Type.String({ description: "The same if the bytes are not UTF-8." })),
+  truncated: Type.Boolean({ description: "Whether the body is longer than the part shown." }),
+});
+
+const counted = (description: string) => Type.Integer({ minimum: 0, description });
+
+export const batchFields = {
+  name: Type.String(),
+  number: counted("Unique forever, unlike the name."),
+  state: Type.Enum(["open", "committed", "cancelled", "complete"]),
+  outcome: orNone(Type.Enum(["success", "failure", "cancelled"])),
+};
+const batchCounts = {
+  members: counted("open, done and failed together."),
+  open: counted("Members that have not ended."),
+  done: counted("Members that their workers have deleted."),
+  failed: counted("Members that ended in any other way."),
+  buried: counted("Open members that are buried."),
+  waiting: counted("Jobs that wait for the batch."),
+  keep: Type.Number({ description: "Seconds for which the server remembers it once it is complete." }),
+  age: Type.Number({ description: "Seconds since it was opened." }),
+  forgetsIn: Type.Union([
+    Type.Number({ description: "Seconds until a complete batch is forgotten." }),
+    Type.Null(),
+  ]),
+};
+export const Batch = Fields({ ...batchFields, ...batchCounts });
+export const ListedBatch = Fields({ ...batchFields, ...Type.Partial(Type.Object(batchCounts)).properties });
+
+/** Counters of the server that have rates. */
+export const RATED = [
+  "puts",
+  "reserves",
+  "deletes",
+  "timeouts",
+  "disconnects",
+  "buries",
+  "releases",
+] as const;
+
+export const Server = Fields({
+  name: Type.String(),
+  version: Type.String(),
+  node: Type.String(),
+  id: Type.String(),
+  hostname: Type.String(),
+  pid: count,
+  startedAt: Type.String({ description: "ISO 8601." }),
+  uptime: seconds("Since the start."),
+  status: Type.String({ description: "ok, starting, standby, frozen or stopping." }),
+  replayed: Type.Number({ description: "Progress of the replay, 0 to 1." }),
+  readyForPuts: Type.Boolean(),
+  draining: Type.Boolean(),
+  listeners: Type.Array(Type.String()),
+  transport: Type.String(),
+  shards: count,
+  acceptors: count,
+  maxJobSize: count,
+  options: Type.Record(Type.String(), Type.Unknown()),
+  memory: Fields({
+    resident: count,
+    jobs: count,
+    bodies: count,
+    rings: count,
+    httpHeap: count,
+    used: Type.Integer({ minimum: 0, description: "What counts for max-memory." }),
+    limit: orNone(count),
+    full: Type.Boolean(),
+  }),
+  jobs: Fields({ ready: count, reserved: count, delayed: count, buried: count }),
+  waiting: Type.Integer({ minimum: 0, description: "Connections that wait for a job." }),
+  connections: count,
+  tubes: count,
+  rates: Type.Object(Object.fromEntries(RATED.map((name) => [name, Type.Number()])) as RateFields, {
+    description: "Per second, over the last five.",
+  }),
+});
+type RateFields = Record<(typeof RATED)[number], ReturnType<typeof Type.Number>>;
+
+const Buckets = Type.Array(
+  Fields({
+    le: Type.Union([Type.Number(), Type.Null()], { description: "Null above the last bound." }),
+    count,
+  }),
+);
+
+export const Log = Fields({
+  bytes: count,
+  live: count,
+  spare: Type.Integer({ minimum: 0, description: "Free room in files." }),
+  dead: count,
+  amplification: orNone(Type.Number()),
+  oldestFile: count,
+  currentFile: count,
+  recordsWritten: count,
+  recordsMigrated: count,
+  bytesWritten: count,
+  unsynced: seconds("Age of the oldest change that is not synced."),
+  compacts: Type.Boolean(),
+  full: Type.Boolean(),
+  ended: Type.Boolean(),
+  backup: Fields({ underWay: Type.Boolean(), kept: count }),
+  syncSeconds: Buckets,
+  waitSeconds: Buckets,
+  batchRecords: Buckets,
+});
+
+/** Recent load. Each row is of one thread. */
+export const Load = {
+  load: Type.Array(
+    Fields({ name: Type.String(), cpu: Type.Number({ description: "Share of a core, 0 to 1." }) }),
+  ),
+  rings: Type.Array(
+    Fields({
+      name: Type.String(),
+      turns: seconds("Per second."),
+      messages: seconds("Per second."),
+      fill: Type.Number({ description: "Of its fullest ring at the beginning of a turn, 0 to 1: the mean." }),
+      fillMax: Type.Number({ description: "The maximum since the start." }),
+    }),
+  ),
+};
+
+export const Attention = Fields({
+  level: Type.Enum(["bad", "warn"]),
+  tube: orNone(Type.String()),
+  about: Type.Optional(Type.String({ description: 'What it is about, if not a tube: "batch import-7".' })),
+  page: Type.String({ description: "Address of the dashboard's page with details." }),
+  text: Type.String(),
+  todo: Type.String({ description: "Advice; empty if another entry of the same kind gives it." }),
+});
+
+const Check = Fields({
+  ok: Type.Boolean(),
+  status: Type.String(),
+  detail: Type.String(),
+});
+
+export const Health = Fields({
+  ok: Type.Boolean(),
+  checks: Fields({
+    live: Check,
+    ready: Check,
+    puts: Check,
+    log: Check,
+    certificates: Check,
+    memory: Check,
+    draining: Check,
+  }),
+  version: Type.String(),
+  hostname: Type.String(),
+  listeners: Type.Array(Type.String()),
+  inGroup: Type.Boolean({ description: "Whether the server was started with --replicate." }),
 });
 
 export const JobParams = Type.Object({ id: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }) });

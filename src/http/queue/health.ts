@@ -81,7 +81,9 @@ function certificatesThatEnd({ state, wallMs }: Service): string {
 }
 
 /** Returns all checks by name. */
-export function checksOf(service: Service): Record<string, Verdict> {
+export function checksOf(
+  service: Service,
+): Record<"live" | "ready" | "puts" | "log" | "certificates" | "memory" | "draining", Verdict> {
   const { words } = service;
   const check = (isBad: boolean, status: string, detail: string): Verdict =>
     isBad ? no(status, detail) : OK;

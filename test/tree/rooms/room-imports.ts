@@ -74,19 +74,20 @@ const TABLE: Readonly<Record<string, string>> = {
   "http/api/bodies": "./{api,queue,link} message base",
   "http/api/limits": "./{metrics,api/bodies,api,queue,link} base",
   "http/api/access": "./{api/limits,api,queue,state} message access",
-  "dashboard/parts": "",
-  "http/api/admin": "dashboard/parts ./{api/limits,metrics,api,queue,state,link} message access base",
+  "http/api/admin": "./{api/limits,metrics,api,queue,state,link} message access base",
   "http/api/app": "./{api/bodies,api/access,api/limits,api,queue,link}",
   "http/api/jobs": "protocol ./{api/bodies,api/access,api/limits,api,queue,link} message ring access",
   "http/api/tubes":
     "./{api/jobs,api/bodies,api/admin,api/limits,api,queue,state,link} message ring base protocol",
   "http/api/flows": "./{api/jobs,api/bodies,api,queue,link} protocol base",
-  "http/api/dashboard":
-    "./{api/tubes,api/jobs,api/admin,api/access,api,queue,state} dashboard/parts message base",
+  "http/api/events": "./{api/app,api/access,api,queue}",
+  "http/api/dashboard": "./api",
   http:
-    "./api/{dashboard,flows,tubes,jobs,app,admin,access,limits} ./{api,queue,state,link} " +
+    "./api/{dashboard,events,flows,tubes,jobs,app,admin,access,limits} ./{api,queue,state,link} " +
     "acceptor/{sockets,connection,admission,state} loop message ring access",
   threads: "http replica binlog shard acceptor acceptor/{sockets,admission} loop message",
+  // The types of answers.
+  "dashboard/parts": "http/api",
   "dashboard/pages": "./parts",
   dashboard: "./{pages,parts}",
   client: "",

@@ -38,7 +38,8 @@ declare module "fastify" {
 
 /**
  * Routes without a tube in the request that a token limited to tubes may still call. A lease is
- * checked against its owner, and task routes check the task's tube.
+ * checked against its owner, task routes check the task's tube, and the route of events checks each
+ * path. The health says nothing of tubes.
  */
 const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/leases",
@@ -47,6 +48,8 @@ const CHECKED_ELSEWHERE: ReadonlySet<string> = new Set([
   "/v1/leases/:lease/bury",
   "/v1/leases/:lease/touch",
   "/v1/tasks/:id",
+  "/v1/events",
+  "/v1/health",
 ]);
 
 const RESERVE = "/v1/reserve";
@@ -96,7 +99,7 @@ export class Authentication {
       else void this.#check(request, reply, authenticator).then(() => done(), done);
     });
     api.addHook("preHandler", (request, _reply, done) => {
-      if (request.identity?.tubes !== undefined) checkTubes(request, request.identity);
+      if (request.identity !== undefined) checkTubes(request, request.identity);
       done();
     });
     api.addHook("preClose", (done) => {
@@ -234,7 +237,7 @@ const isOpen = (
 ): boolean => may === null || (may !== undefined && may === open);
 
 /** Tells whether the request's token has one of the permissions. */
-export const mayDo = ({ identity }: FastifyRequest, may: Permission | readonly Permission[]): boolean =>
+const mayDo = ({ identity }: FastifyRequest, may: Permission | readonly Permission[]): boolean =>
   identity === undefined || [may].flat().some((each) => (identity.permissions & BITS[each]) !== 0);
 
 /**
@@ -285,7 +288,8 @@ function challenge({ headers }: FastifyRequest): string {
  * Throws unless the request touches only tubes that the token may access. A request without a known
  * tube is refused.
  */
-function checkTubes(request: FastifyRequest, identity: Identity): void {
+export function checkTubes(request: FastifyRequest, identity: Identity): void {
+  if (identity.tubes === undefined) return;
   const { own, others } = namedTubes(request);
   const named = [...own, ...others];
   const known = own.length > 0 || CHECKED_ELSEWHERE.has(request.routeOptions.url ?? "");
@@ -308,13 +312,11 @@ function namedTubes({ params, query, body, routeOptions }: FastifyRequest): {
   others: string[];
 } {
   const { tube } = (params ?? {}) as { tube?: string };
-  const { tube: asked, view } = (query ?? {}) as { tube?: string; view?: string };
+  const { tube: asked } = (query ?? {}) as { tube?: string };
   const { tubes, to } = (isPlain(body) ? body : {}) as { tubes?: unknown; to?: unknown };
   const { url } = routeOptions;
-  // This view shows only its tube. Elsewhere the query proves nothing, because some routes ignore
-  // it.
-  const isTubeView = url === "/v1/events" && view === "tube";
-  const named = tube === "-" || isTubeView ? asked : tube;
+  // Elsewhere the query proves nothing, because some routes ignore it.
+  const named = tube === "-" ? asked : tube;
   // The same goes for the body: only a reserve works on the tubes that it lists.
   const reserved = url === RESERVE && Array.isArray(tubes) ? tubes.map(String) : [];
   return {

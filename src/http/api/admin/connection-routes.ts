@@ -8,41 +8,12 @@ import type { Service } from "../../queue/service.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
 import { textOf } from "../client-text.ts";
 import { Problem } from "../problem.ts";
-import { Fields } from "../schemas.ts";
+import { Connection, Fields } from "../schemas.ts";
 
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
 
-const ConnectionView = Fields({
-  id: Type.String({ description: "acceptor.connection.serial; jobs name their holder by the first two." }),
-  name: Type.Union([Type.String(), Type.Null()], { description: "The name that the client gave itself." }),
-  address: Type.Union([Type.String(), Type.Null()]),
-  listener: Type.Union([Type.String(), Type.Null()], {
-    description: "The listener that accepted it, as /v1/server names it.",
-  }),
-  age: Type.Number({ description: "Seconds since it was accepted; for a closed one, until it closed." }),
-  idle: Type.Number({
-    description:
-      "Seconds since the client last sent something, or connected; for a closed one, until it closed.",
-  }),
-  closedFor: Type.Union([Type.Number(), Type.Null()], { description: "Seconds since it closed." }),
-  reason: Type.Union([Type.String(), Type.Null()], {
-    description: "Why it closed: client, quit, idle, admin, error, stop, auth.",
-  }),
-  uses: Type.String(),
-  watches: Type.Array(Type.String(), { description: "The first 20." }),
-  watchCount: Type.Integer(),
-  producer: Type.Boolean(),
-  worker: Type.Boolean(),
-  waiting: Type.Boolean(),
-  held: Type.Integer(),
-  holds: Type.Array(Fields({ id: Type.Integer(), timeLeft: Type.Number() }), {
-    description: "The first 100 of each shard.",
-  }),
-  bytesIn: Type.Integer({ description: "Received bytes that were not processed yet." }),
-  bytesOut: Type.Integer({ description: "Bytes of replies that were not sent yet." }),
-});
-export const Query = Type.Object(
+const Query = Type.Object(
   {
     state: Type.Optional(
       Type.Union([
@@ -62,13 +33,16 @@ export const Query = Type.Object(
       Type.Union([Type.Literal("age"), Type.Literal("idle"), Type.Literal("held"), Type.Literal("bytes")]),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    each: Type.Optional(
+      Type.Integer({ minimum: 0, description: "Tubes and jobs to list of each; 20 and 100 by default." }),
+    ),
   },
   { additionalProperties: false },
 );
-const List = Fields({ items: Type.Array(ConnectionView), total: Type.Integer(), matched: Type.Integer() });
+const List = Fields({ items: Type.Array(Connection), total: Type.Integer(), matched: Type.Integer() });
 const Params = Type.Object({ id: Type.String({ maxLength: 60 }) });
 
-type View = Static<typeof ConnectionView>;
+type View = Static<typeof Connection>;
 type Asked = Pick<Static<typeof Query>, "tube" | "listener" | "name" | "address">;
 type Held = Answers["sessions"][number];
 
@@ -76,14 +50,24 @@ export const connectionRoutes: Routes = (api, service) => {
   api.get(
     "/v1/connections",
     {
-      config: { may: "view" },
+      config: { may: "view", live: true },
       schema: {
         summary: "Open connections, or the last 1,000 that were closed",
         querystring: Query,
         response: answers({ 200: List }, 400, 503),
       },
     },
-    (request) => listConnections(service, request.query),
+    async (request) => {
+      const { each } = request.query;
+      const list = await listConnections(service, request.query);
+      if (each === undefined) return list;
+      const items = list.items.map(({ watches, holds, ...facts }) => ({
+        ...facts,
+        watches: watches.slice(0, each),
+        holds: holds.slice(0, each),
+      }));
+      return { ...list, items };
+    },
   );
 
   api.get(
@@ -93,7 +77,7 @@ export const connectionRoutes: Routes = (api, service) => {
       schema: {
         summary: "A connection",
         params: Params,
-        response: answers({ 200: ConnectionView }, 404, 503),
+        response: answers({ 200: Connection }, 404, 503),
       },
     },
     async (request) => {
@@ -129,10 +113,7 @@ export const connectionRoutes: Routes = (api, service) => {
   );
 };
 
-export async function listConnections(
-  service: Service,
-  asked: Static<typeof Query>,
-): Promise<Static<typeof List>> {
+async function listConnections(service: Service, asked: Static<typeof Query>): Promise<Static<typeof List>> {
   requireServing(service);
   const { state = "open", sort = "age", limit = LIMIT } = asked;
   if (state === "closed") return await closedOnes(service, asked, limit);

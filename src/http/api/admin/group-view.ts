@@ -1,15 +1,16 @@
-// The group of this server, as the API and the dashboard show it.
+// The group of this server, as the API shows it.
 
-import type { GroupView } from "../../../dashboard/parts/view-types.ts";
+import type { Static } from "typebox";
 import { GROUP_ROLES, GroupFigure, type GroupMember } from "../../../message/group.ts";
 import { isFrozen } from "../../queue/health.ts";
 import type { Service } from "../../queue/service.ts";
+import type { Group } from "../schemas.ts";
 
 /** The server asks for the members every two seconds, so older news may be of a dead member. */
 const FRESH_MS = 10_000;
 
 /** Returns null without --replicate. */
-export function groupView(service: Service): GroupView | null {
+export function groupView(service: Service): Static<typeof Group> | null {
   const group = service.topology.binlog?.group;
   if (group === undefined) return null;
   const figures = new Float64Array(group.figures);

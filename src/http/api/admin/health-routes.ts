@@ -4,17 +4,12 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { checksOf, livenessOf, putReadinessOf, readinessOf, type Verdict } from "../../queue/health.ts";
 import type { Routes } from "../api.ts";
-import { Anything, Fields } from "../schemas.ts";
+import { Anything, Fields, Health } from "../schemas.ts";
 
 const open = { may: null, quiet: true } as const;
 const probe = { ...open, probe: true } as const;
 const Probe = Type.Union([Type.String(), Fields({ status: Type.String(), detail: Type.String() })]);
 const probes = { response: { 200: Probe, 503: Probe } };
-const Check = Fields({
-  ok: Type.Boolean(),
-  status: Type.String(),
-  detail: Type.String(),
-});
 
 export const probeRoutes: Routes = (api, service) => {
   api.get(
@@ -48,15 +43,20 @@ export const healthRoutes: Routes = (api, service) => {
   api.get(
     "/v1/health",
     {
-      config: { may: "view" },
-      schema: {
-        summary: "All checks",
-        response: { 200: Fields({ ok: Type.Boolean(), checks: Type.Record(Type.String(), Check) }) },
-      },
+      config: { may: "view", live: true },
+      schema: { summary: "All checks, and which server this is", response: { 200: Health } },
     },
     () => {
       const checks = checksOf(service);
-      return { ok: Object.values(checks).every(({ ok }) => ok), checks };
+      const { facts, state, topology } = service;
+      return {
+        ok: Object.values(checks).every(({ ok }) => ok),
+        checks,
+        version: facts.version,
+        hostname: facts.hostname,
+        listeners: [...state.listeners],
+        inGroup: topology.binlog?.group !== undefined,
+      };
     },
   );
   api.get(

@@ -8,16 +8,20 @@ import { knownTotals } from "../../queue/last-known.ts";
 import { HISTORY_SERIES, type HistorySeries } from "../../state/stats-history.ts";
 import { SYNC_STEP_SECONDS } from "../../state/sync-history.ts";
 import { answers, type Routes, requireServing } from "../api.ts";
+import { chosen, fieldsQuery } from "../chosen-fields.ts";
 import { Problem } from "../problem.ts";
-import { Anything, Fields, Quantiles } from "../schemas.ts";
+import { Anything, Fields, Load, Log, Quantiles, Server } from "../schemas.ts";
 import { logView, serverView } from "./server-view.ts";
+import { threadRows } from "./thread-rows.ts";
 
 const view = { may: "view" } as const;
+const live = { ...view, live: true } as const;
 
 const SyncSeries = Type.Record(
   Type.String(),
   Type.Array(Type.Tuple([Type.Number(), Type.Union([Type.Number(), Type.Null()])])),
 );
+const Threads = Fields({ cpu: Type.Array(Anything), threads: Type.Array(Anything), ...Load });
 const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
 
 export const serverRoutes: Routes = (api, service) => {
@@ -31,15 +35,15 @@ const addServer: Routes = (api, service) => {
   api.get(
     "/v1/server",
     {
-      config: view,
+      config: live,
       schema: {
-        summary: "Version, options, state and memory of the server",
-        response: answers({ 200: Anything }, 503),
+        summary: "Version, options, state, memory and totals of the server",
+        querystring: Type.Object(fieldsQuery),
+        response: answers({ 200: Type.Partial(Server) }, 400, 503),
       },
     },
-    async () => {
-      return serverView(service, await knownTotals(service));
-    },
+    async ({ query: { fields } }) =>
+      chosen(serverView(service, await knownTotals(service)), fields, "The server"),
   );
 };
 
@@ -79,16 +83,17 @@ const addCounts: Routes = (api, service) => {
   api.get(
     "/v1/threads",
     {
-      config: view,
+      config: live,
       schema: {
-        summary: "CPU time, turns and messages of each thread",
-        response: answers({ 200: Anything }),
+        summary: "CPU time, turns and messages of each thread since the start, and the recent load",
+        querystring: Type.Object(fieldsQuery),
+        response: answers({ 200: Type.Partial(Threads) }, 400),
       },
     },
-    () => ({
-      cpu: threadCpu(),
-      threads: turnCountsOf(topology),
-    }),
+    ({ query: { fields } }) => {
+      const recent = threadRows(topology, service.nowMs());
+      return chosen({ cpu: threadCpu(), threads: turnCountsOf(topology), ...recent }, fields, "The list");
+    },
   );
 
   const Latency = Fields({ wait: Quantiles, hold: Quantiles });
@@ -114,7 +119,7 @@ const addLog: Routes = (api, service) => {
   const { topology } = service;
   api.get(
     "/v1/binlog",
-    { config: view, schema: { summary: "The log", response: answers({ 200: Anything }, 404) } },
+    { config: live, schema: { summary: "The log", response: answers({ 200: Log }, 404) } },
     () => {
       if (topology.binlog === undefined) throw noLog();
       return logView(service);

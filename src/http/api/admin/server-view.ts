@@ -1,17 +1,28 @@
-// The server and its log, as the API and the dashboard show them.
+// The server and its log, as the API shows them.
 
 import { memoryUsage } from "node:process";
-import type { LogView } from "../../../dashboard/parts/view-types.ts";
+import type { Static } from "typebox";
 import type { ShardTotals } from "../../../message/control.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../../message/log-figures.ts";
-import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../../message/topology.ts";
+import {
+  binlogRole,
+  ControlWord,
+  Counter,
+  countersOf,
+  rolesOf,
+  type Topology,
+} from "../../../message/topology.ts";
 import { ringBytesOf } from "../../link/ring-bytes.ts";
 import { putReadinessOf, readinessOf } from "../../queue/health.ts";
 import type { Service } from "../../queue/service.ts";
 import { unsyncedSeconds } from "../../state/unsynced-seconds.ts";
+import { type Log, RATED, type Server } from "../schemas.ts";
+
+/** Period of the rates, seconds. */
+const RATE_SECONDS = 5;
 
 /** `totals` is undefined until the shards answer questions. */
-export function serverView(service: Service, totals: ShardTotals | undefined): Record<string, unknown> {
+export function serverView(service: Service, totals: ShardTotals | undefined): Static<typeof Server> {
   const { facts, state, topology } = service;
   return {
     name: "runnerbean",
@@ -26,7 +37,7 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
     replayed: state.replayed,
     readyForPuts: putReadinessOf(service).ok,
     draining: service.words.isSet(ControlWord.Draining),
-    listeners: state.listeners,
+    listeners: [...state.listeners],
     transport: state.transport,
     shards: topology.shards,
     acceptors: topology.acceptors,
@@ -43,7 +54,30 @@ export function serverView(service: Service, totals: ShardTotals | undefined): R
       limit: Number.isFinite(service.memory.limitBytes) ? service.memory.limitBytes : null,
       full: service.memory.isFull,
     },
+    jobs: totals?.jobs ?? { ready: 0, reserved: 0, delayed: 0, buried: 0 },
+    waiting: totals?.waiting ?? 0,
+    connections: sum(topology, Counter.Connections),
+    tubes: totals?.tubes ?? 0,
+    rates: ratesOf(service),
   };
+}
+
+function sum(topology: Topology, counter: number): number {
+  let total = 0;
+  for (let role = 0; role < rolesOf(topology); role++) total += countersOf(topology, role)[counter]!;
+  return total;
+}
+
+function ratesOf({ totals }: Service): Static<typeof Server>["rates"] {
+  const { series } = totals.history(RATE_SECONDS, RATED);
+  const rate = (points: readonly [number, number][]): number => {
+    const [first, last] = [points[0], points.at(-1)];
+    if (first === undefined || last === undefined || last[0] <= first[0]) return 0;
+    return Math.round(((last[1] - first[1]) / (last[0] - first[0])) * 10) / 10;
+  };
+  return Object.fromEntries(RATED.map((name) => [name, rate(series[name] ?? [])])) as Static<
+    typeof Server
+  >["rates"];
 }
 
 /** Returns the number of syncs since the start by duration bucket. The server must have a log. */
@@ -52,7 +86,7 @@ export function syncCountsOf(topology: Topology): Float64Array {
 }
 
 /** Returns the state of the log. The server must have one. */
-export function logView({ topology, words, backups }: Service): LogView & Readonly<Record<string, unknown>> {
+export function logView({ topology, words, backups }: Service): Static<typeof Log> {
   const isFull = words.isSet(ControlWord.BinlogFull);
   const hasEnded = words.isSet(ControlWord.BinlogEnded);
   const counters = countersOf(topology, binlogRole(topology));
@@ -73,8 +107,8 @@ export function logView({ topology, words, backups }: Service): LogView & Readon
     oldestFile: counters[Counter.BinlogOldest]!,
     currentFile: counters[Counter.BinlogCurrent]!,
     recordsWritten: counters[Counter.BinlogWritten]!,
-    recordsMigrated: counters[Counter.BinlogMigrated],
-    bytesWritten: counters[Counter.LogFigures + LogFigures.WrittenBytes],
+    recordsMigrated: counters[Counter.BinlogMigrated]!,
+    bytesWritten: counters[Counter.LogFigures + LogFigures.WrittenBytes]!,
     unsynced: unsyncedSeconds(counters),
     compacts: counters[Counter.BinlogCompacts] === 1,
     full: isFull,

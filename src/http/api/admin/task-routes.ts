@@ -6,26 +6,9 @@ import { mayTouchTube } from "../../../access/identity.ts";
 import type { Task } from "../../state/task-registry.ts";
 import { answers, type Routes } from "../api.ts";
 import { Problem } from "../problem.ts";
-import { Fields } from "../schemas.ts";
+import { Fields, TaskBody } from "../schemas.ts";
 
 const may = { may: "manage" } as const;
-export const TaskBody = Fields({
-  id: Type.String(),
-  act: Type.String(),
-  tube: Type.String(),
-  state: Type.Union([
-    Type.Literal("running"),
-    Type.Literal("done"),
-    Type.Literal("cancelled"),
-    Type.Literal("failed"),
-  ]),
-  fault: Type.Union([Type.String(), Type.Null()], { description: "Why it failed." }),
-  affected: Type.Integer(),
-  examined: Type.Integer(),
-  progress: Type.Number({ description: "0 to 1." }),
-  startedAt: Type.String(),
-  endedAt: Type.Union([Type.String(), Type.Null()]),
-});
 const Params = Type.Object({ id: Type.String({ maxLength: 40 }) });
 
 export const taskRoutes: Routes = (api, service) => {
@@ -42,14 +25,17 @@ export const taskRoutes: Routes = (api, service) => {
   api.get(
     "/v1/tasks",
     {
-      config: may,
+      config: { ...may, live: true },
       schema: { summary: "Tasks", response: answers({ 200: Fields({ items: Type.Array(TaskBody) }) }) },
     },
     () => ({ items: service.tasks.all.map(taskView) }),
   );
   api.get(
     "/v1/tasks/:id",
-    { config: may, schema: { summary: "A task", params: Params, response: answers({ 200: TaskBody }, 404) } },
+    {
+      config: { ...may, live: true },
+      schema: { summary: "A task", params: Params, response: answers({ 200: TaskBody }, 404) },
+    },
     (request) => taskView(find(request)),
   );
   api.delete(

@@ -1,17 +1,15 @@
 // Recent load of the threads: CPU of each thread, and turns and messages of its rings. Several
 // clients may ask at the same time, so the rows change at most once a second.
 
-import type { RingRow, ThreadRow } from "../../../dashboard/parts/view-types.ts";
+import type { Static, TObject } from "typebox";
 import type { Topology } from "../../../message/topology.ts";
 import { type TurnCounts, turnCountsOf } from "../../../message/turn-counters.ts";
 import { threadCpu } from "../../metrics/process-files.ts";
+import type { Load } from "../schemas.ts";
 
 const FRESH_MS = 900;
 
-interface Threads {
-  readonly threads: readonly ThreadRow[];
-  readonly rings: readonly RingRow[];
-}
+type LoadView = Static<TObject<typeof Load>>;
 
 interface Looked {
   readonly atMs: number;
@@ -20,9 +18,9 @@ interface Looked {
 }
 
 let last: Looked | undefined;
-let lastRows: Threads = { threads: [], rings: [] };
+let lastRows: LoadView = { load: [], rings: [] };
 
-export function threadRows(topology: Topology, nowMs: number): Threads {
+export function threadRows(topology: Topology, nowMs: number): LoadView {
   if (last !== undefined && nowMs - last.atMs < FRESH_MS) return lastRows;
   const now: Looked = {
     atMs: nowMs,
@@ -32,7 +30,7 @@ export function threadRows(topology: Topology, nowMs: number): Threads {
   const before = last ?? now;
   const seconds = Math.max(FRESH_MS, nowMs - before.atMs) / 1000;
   lastRows = {
-    threads: [...now.cpuSeconds].map(([name, total]) => ({
+    load: [...now.cpuSeconds].map(([name, total]) => ({
       name,
       cpu: Math.max(0, total - (before.cpuSeconds.get(name) ?? total)) / seconds,
     })),
@@ -44,7 +42,7 @@ export function threadRows(topology: Topology, nowMs: number): Threads {
   return lastRows;
 }
 
-function ringRow(now: TurnCounts, before: TurnCounts, seconds: number): RingRow {
+function ringRow(now: TurnCounts, before: TurnCounts, seconds: number): LoadView["rings"][0] {
   const busyTurns = now.busyTurns - before.busyTurns;
   const filled = now.ringFillMean * now.busyTurns - before.ringFillMean * before.busyTurns;
   return {

@@ -8,7 +8,7 @@ import { refused } from "../bodies/put-refusal.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { toMilliseconds } from "../durations.ts";
 import { Problem } from "../problem.ts";
-import { Fields } from "../schemas.ts";
+import { type batchFields, Fields, ListedBatch as Listed, Batch as One } from "../schemas.ts";
 import { filteredList, nameMatches, type Rows } from "./filtered-list.ts";
 import { reportFields } from "./report-fields.ts";
 
@@ -18,29 +18,6 @@ const NAME_LENGTH_MAX = 200;
 const SECONDS_MAX = 2 ** 32 - 1;
 const NUMBERS = ["members", "open", "done", "failed", "buried", "waiting", "keep", "age"] as const;
 
-const count = (description: string) => Type.Integer({ minimum: 0, description });
-const listed = {
-  name: Type.String(),
-  number: count("Unique forever, unlike the name."),
-  state: Type.String({ description: "open, committed, cancelled or complete." }),
-  outcome: Type.Union([Type.String({ description: "success, failure or cancelled." }), Type.Null()]),
-};
-const reported = {
-  members: count("open, done and failed together."),
-  open: count("Members that have not ended."),
-  done: count("Members that their workers have deleted."),
-  failed: count("Members that ended in any other way."),
-  buried: count("Open members that are buried."),
-  waiting: count("Jobs that wait for the batch."),
-  keep: Type.Number({ description: "Seconds for which the server remembers it once it is complete." }),
-  age: Type.Number({ description: "Seconds since it was opened." }),
-  forgetsIn: Type.Union([
-    Type.Number({ description: "Seconds until a complete batch is forgotten." }),
-    Type.Null(),
-  ]),
-};
-const One = Fields({ ...listed, ...reported });
-const Listed = Fields({ ...listed, ...Type.Partial(Type.Object(reported)).properties });
 const List = Fields({ items: Type.Array(Listed), cursor: Type.Union([Type.String(), Type.Null()]) });
 
 const NewBatch = Fields({
@@ -236,12 +213,17 @@ async function withCounts(service: Service, items: readonly Item[]): Promise<Sta
   }
 }
 
-type Item = Pick<Static<typeof One>, keyof typeof listed>;
+type Item = Pick<Static<typeof One>, keyof typeof batchFields>;
 
 function itemOf(line: string): Item {
   const [, name = "", number, state = "", outcome = ""] =
     /^- \{name: "?([^",]*)"?, number: (\d+), state: (\w+), outcome: (\w+)\}$/.exec(line) ?? [];
-  return { name, number: Number(number), state, outcome: outcome === "none" ? null : outcome };
+  return {
+    name,
+    number: Number(number),
+    state: state as Item["state"],
+    outcome: outcome === "none" ? null : (outcome as Item["outcome"]),
+  };
 }
 
 async function oneOf(service: Service, name: string): Promise<Static<typeof One>> {
@@ -259,8 +241,8 @@ function reportOf(name: string, body: Buffer): Static<typeof One> {
   return {
     name,
     number: Number(fields["number"]),
-    state: String(fields["state"]),
-    outcome: fields["outcome"] as string | null,
+    state: fields["state"] as Item["state"],
+    outcome: fields["outcome"] as Item["outcome"],
     ...numbers,
     forgetsIn: fields["state"] === "complete" ? Number(fields["forgetsIn"]) : null,
   };

@@ -19,7 +19,7 @@ import { toMilliseconds } from "../durations.ts";
 import { metaView } from "../jobs/job-routes.ts";
 import { jobTimes, meta, optionsOf, PRI, putOptions, TTR_SECONDS } from "../jobs/put-options.ts";
 import { Problem } from "../problem.ts";
-import { Fields } from "../schemas.ts";
+import { Fields, ListedSchedule as Listed, Schedule as One } from "../schemas.ts";
 import { filteredList, nameMatches, type Rows } from "./filtered-list.ts";
 import { reportFields, reportList, utf8Of } from "./report-fields.ts";
 
@@ -29,46 +29,7 @@ const EXPRESSION_LENGTH_MAX = 200;
 const NAME_LENGTH_MAX = 200;
 const MATCH = "A text in its name or its tube's name, or a pattern such as mail-*.";
 
-const count = Type.Integer({ minimum: 0 });
-const time = (description: string) =>
-  Type.Union([Type.String({ description: `${description} ISO 8601.` }), Type.Null()]);
-
-const listed = {
-  name: Type.String(),
-  tube: Type.String(),
-  cron: Type.Union([Type.String(), Type.Null()]),
-  every: Type.Union([Type.Number({ description: "Seconds." }), Type.Null()]),
-  tz: Type.String({ description: "The time zone of cron." }),
-  missed: Type.Enum([...MISSED_WORDS], {
-    description: "What happens to ticks while the server is down or refuses the job.",
-  }),
-  paused: Type.Boolean(),
-  next: time("The next tick."),
-  last: time("The last tick that put a job."),
-  fired: Type.Integer({ minimum: 0, description: "Jobs that ticks have put." }),
-  missedTicks: Type.Integer({ minimum: 0, description: "Ticks that put no job." }),
-  refusals: Type.Integer({ minimum: 0, description: "Refused attempts to put a job." }),
-  bytes: count,
-};
-const Listed = Fields(listed);
 const List = Fields({ items: Type.Array(Listed), cursor: Type.Union([Type.String(), Type.Null()]) });
-const One = Fields({
-  ...listed,
-  nextRuns: Type.Array(Type.String(), { description: "The next five ticks." }),
-  runs: Type.Integer({ minimum: 0, description: "Jobs that run has put." }),
-  duplicates: Type.Integer({ minimum: 0, description: "Ticks whose key another job had." }),
-  lastRefusal: Type.Union([Type.String(), Type.Null()]),
-  pri: count,
-  delay: Type.Number(),
-  ttr: count,
-  ttl: Type.Number({ description: "Seconds; 0 for none." }),
-  group: Type.Union([Type.String(), Type.Null()]),
-  weight: count,
-  meta: Type.Record(Type.String(), Type.String()),
-  body: Type.Optional(Type.String({ description: "The first 4,096 bytes." })),
-  bodyBase64: Type.Optional(Type.String({ description: "The same if the bytes are not UTF-8." })),
-  truncated: Type.Boolean({ description: "Whether the body is longer than the part shown." }),
-});
 
 const expression = (description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: EXPRESSION_LENGTH_MAX, description }));

@@ -22,7 +22,7 @@ export const jobRoutes: Routes = (api, service) => {
   api.get(
     "/v1/jobs/:id",
     {
-      config: { may: "view" },
+      config: { may: "view", live: true },
       schema: {
         summary: "A job",
         params: JobParams,
@@ -68,7 +68,7 @@ export const noSuchJob = (id: number): Problem =>
   new Problem("job-not-found", `Job ${id} was deleted, or has never been put.`);
 
 /** Returns a job from the shard that has it. If that is unknown, asks all shards. */
-export async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
+async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
   const entry = service.core.places.jobEntry(id);
   const shard = service.core.places.shardOfJob(id);
   const question = { id, bodyMax };

@@ -10,12 +10,12 @@ import { Copying } from "../../state/copying.ts";
 import { TaskRefused } from "../../state/task-refused.ts";
 import type { Task } from "../../state/task-registry.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
-import { TaskBody, taskView } from "../admin/task-routes.ts";
+import { taskView } from "../admin/task-routes.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
 import { refused } from "../bodies/put-refusal.ts";
 import { JobSet, requireSomething, withTtr } from "../jobs/job-set.ts";
 import { Problem } from "../problem.ts";
-import { Fields, TubeParams, tubeQuery } from "../schemas.ts";
+import { Fields, TaskBody, TubeParams, tubeQuery } from "../schemas.ts";
 import { States, WhereBody, whereOf } from "../where-schema.ts";
 
 const may = { may: "manage" } as const;

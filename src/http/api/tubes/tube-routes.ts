@@ -3,11 +3,13 @@
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../../base/glob.ts";
 import { AsyncQueue } from "../../link/async-queue.ts";
+import { knownTubes } from "../../queue/last-known.ts";
 import type { MeasuredTubes } from "../../state/measured-tubes.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
 import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../../state/tube-history.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api.ts";
 import { isKnown } from "../bodies/entity-tag.ts";
+import { chosen, fieldsQuery } from "../chosen-fields.ts";
 import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { Problem } from "../problem.ts";
 import { Fields, Tube, TubeDetails, TubeParams, tubeQuery } from "../schemas.ts";
@@ -15,19 +17,28 @@ import { SettingsInEffect, settingsInEffect } from "./setting-values.ts";
 import { emptyTube, TUBE_SORTS, tubeOrder, tubeView } from "./tube-view.ts";
 
 const view = { may: "view" } as const;
+const live = { ...view, live: true } as const;
 const LIMIT = 100;
 const LIMIT_MAX = 1000;
+const FROM_MAX = 999_999_999;
 
 const ListQuery = Type.Object(
   {
     match: Type.Optional(
-      Type.String({ maxLength: 200, description: "A glob: * for any characters, ? for one." }),
+      Type.String({ maxLength: 400, description: "A glob: * for any characters, ? for one." }),
     ),
     sort: Type.Optional(Type.String({ description: `One of ${TUBE_SORTS.join(", ")}.` })),
     order: Type.Optional(Type.Union([Type.Literal("asc"), Type.Literal("desc")])),
-    fields: Type.Optional(Type.String({ description: "Some fields of a tube, separated by commas." })),
+    ...fieldsQuery,
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
     cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+    from: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: FROM_MAX,
+        description: "Tubes to skip, instead of a cursor; at most all but one.",
+      }),
+    ),
     fresh: Type.Optional(
       Type.Boolean({ description: "Asks the shards now instead of using a table of the last second." }),
     ),
@@ -46,6 +57,7 @@ const List = Fields({
   cursor: Type.Union([Type.String(), Type.Null()]),
   total: Type.Integer(),
   matched: Type.Integer(),
+  from: Type.Integer({ description: "Tubes before the first item." }),
   at: Type.String({ description: "When the table was built." }),
 });
 
@@ -61,32 +73,29 @@ const addTubes: Routes = (api, service) => {
   api.get(
     "/v1/tubes",
     {
-      config: view,
+      config: live,
       schema: { summary: "All tubes", querystring: ListQuery, response: answers({ 200: List }, 400, 503) },
     },
     async (request, reply) => {
       requireServing(service);
-      const { match, sort = "name", order, fields, limit = LIMIT, cursor, fresh } = request.query;
+      const { match, sort = "name", order, fields, fresh } = request.query;
       const inOrder = orderOf(service.measured, sort, order);
       const tubes = await lists.run(reply.raw, () =>
-        service.tubes.fresh(fresh === true ? FRESH_MS : undefined),
+        fresh === true ? service.tubes.fresh(FRESH_MS) : knownTubes(service),
       );
       const { atMs } = service.tubes;
       const matched = [...tubes.values()].filter(
         ({ name }) => match === undefined || matchesGlob(match, name),
       );
-      matched.sort(inOrder);
-      const start = cursor === undefined ? 0 : afterCursor(cursor, matched);
-      const items = matched
-        .slice(start, start + limit)
-        .map((entry) => pick(tubeView(entry, atMs, service.measured), fields));
-      const end = start + items.length;
+      const { start, entries } = pageOf(matched, inOrder, request.query);
+      const end = start + entries.length;
       reply.header("age", Math.floor((service.nowMs() - atMs) / 1000));
       const list = {
-        items,
-        cursor: end < matched.length ? encodeCursor([end, matched[end - 1]!.name]) : null,
+        items: entries.map((entry) => chosen(tubeView(entry, atMs, service.measured), fields, "A tube")),
+        cursor: end < matched.length ? encodeCursor([end, entries.at(-1)?.name ?? ""]) : null,
         total: tubes.size,
         matched: matched.length,
+        from: start,
       };
       if (isKnown(request, reply, list)) return reply.code(304).send();
       return {
@@ -100,7 +109,7 @@ const addTubes: Routes = (api, service) => {
   api.get(
     "/v1/tubes/:tube",
     {
-      config: view,
+      config: live,
       schema: {
         summary: "A tube",
         params: TubeParams,
@@ -192,6 +201,44 @@ function seriesNamed(name: string): TubeSeriesName {
  */
 const FRESH_MS = 200;
 
+/** Returns a page of the tubes, and where it starts. May sort `matched`. */
+function pageOf(
+  matched: TubeEntry[],
+  inOrder: (a: TubeEntry, b: TubeEntry) => number,
+  { cursor, from = 0, limit = LIMIT }: Static<typeof ListQuery>,
+): { readonly start: number; readonly entries: readonly TubeEntry[] } {
+  let start = Math.min(from, Math.max(0, matched.length - 1));
+  if (cursor === undefined && start + limit <= SELECTED_MAX)
+    return { start, entries: firstOf(matched, start + limit, inOrder).slice(start) };
+  matched.sort(inOrder);
+  if (cursor !== undefined) start = afterCursor(cursor, matched);
+  return { start, entries: matched.slice(start, start + limit) };
+}
+
+/** A longer list is sorted as a whole. */
+const SELECTED_MAX = 200;
+
+/** Returns the first tubes in this order: lists are mostly short, and there may be many tubes. */
+function firstOf(
+  entries: readonly TubeEntry[],
+  count: number,
+  inOrder: (a: TubeEntry, b: TubeEntry) => number,
+): TubeEntry[] {
+  const kept: TubeEntry[] = [];
+  for (const entry of entries) {
+    if (kept.length === count && inOrder(entry, kept.at(-1)!) >= 0) continue;
+    let [low, high] = [0, kept.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (inOrder(entry, kept[middle]!) < 0) high = middle;
+      else low = middle + 1;
+    }
+    kept.splice(low, 0, entry);
+    if (kept.length > count) kept.pop();
+  }
+  return kept;
+}
+
 /** Returns the requested order. */
 function orderOf(
   measured: MeasuredTubes,
@@ -214,14 +261,4 @@ function afterCursor(cursor: string, matched: readonly TubeEntry[]): number {
   if (matched[place - 1]?.name === name) return place;
   const at = matched.findIndex((entry) => entry.name === name);
   return at < 0 ? Math.min(place, matched.length) : at + 1;
-}
-
-function pick<View extends object>(view: View, fields: string | undefined): Partial<View> {
-  if (fields === undefined) return view;
-  return Object.fromEntries(
-    fields.split(",").map((field) => {
-      if (!Object.hasOwn(view, field)) throw new Problem("bad-request", `A tube has no field "${field}".`);
-      return [field, view[field as keyof View]];
-    }),
-  ) as Partial<View>;
 }

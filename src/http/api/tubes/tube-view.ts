@@ -103,6 +103,7 @@ const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
     watchers: (entry) => entry.get(TubeField.Watchers),
     waiters: (entry) => entry.get(TubeField.Waiters),
     pause: (entry) => entry.get(TubeField.PauseUntilMs),
+    busiest: (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
     ...Object.fromEntries(
       TUBE_COUNTER_NAMES.flatMap((name) => [
         [name, (entry: TubeEntry) => entry.get(TUBE_COUNTERS[name])],

@@ -131,7 +131,7 @@ it("tubes are sorted by each rate, and by name", () => {
 it("every order is one of these or of a time, and no other word is one", () => {
   const times = ["waitP50", "waitP99", "holdP50", "holdP99"];
   const rates = COUNTERS.map((name) => `${camel(name)}Rate`);
-  const all = ["name", ...Object.keys(FIELDS), ...Object.keys(AGES), ...rates, ...times];
+  const all = ["name", "busiest", ...Object.keys(FIELDS), ...Object.keys(AGES), ...rates, ...times];
   assert.deepEqual([...TUBE_SORTS].sort(), all.sort());
   for (const word of ["constructor", "Ready", ""]) assert.throws(() => tubeOrder(word, measured), RangeError);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { attentionOf, type Signs } from "../../../../../src/http/api/dashboard/attention.ts";
+import { attentionOf, type Signs } from "../../../../../src/http/api/admin/attention.ts";
 import { NO_SIGNS } from "../../../../../src/http/queue/last-known.ts";
 import { TubeEntry } from "../../../../../src/http/state/tube-cache.ts";
 import { TUBE_FIELDS, TubeField } from "../../../../../src/message/control.ts";

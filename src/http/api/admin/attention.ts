@@ -1,13 +1,18 @@
 // The list "Needs attention", worst first. Its rules match the alerts in deploy/prometheus that
 // concern the present.
 
-import type { Attention } from "../../../dashboard/parts/view-types.ts";
-import { TubeField } from "../../../message/control.ts";
+import type { Static } from "typebox";
+import {
+  type BatchSign,
+  type ScheduleSign,
+  type ScheduleTrouble,
+  TubeField,
+} from "../../../message/control.ts";
 import type { Verdict } from "../../queue/health.ts";
 import type { KnownSigns } from "../../queue/last-known.ts";
 import type { TubeEntry } from "../../state/tube-cache.ts";
-import { EXACT, type Found, inWords, listed } from "./attention-entry.ts";
-import { addFlows } from "./flow-attention.ts";
+import { textOf } from "../client-text.ts";
+import type { Attention } from "../schemas.ts";
 
 /** Age from which a ready job needs attention, seconds. */
 const OLDEST_WARN_SECONDS = 60;
@@ -30,6 +35,23 @@ const SYNC_WARN_SECONDS = 0.1;
 /** Below this count, one in a hundred would be less than one sync. */
 const SYNCS_MIN = 100;
 
+type Found = Static<typeof Attention> & { readonly weight: number };
+
+/** Number of tubes, batches or schedules that each rule names. */
+const LISTED = 2;
+
+/** Returns the first ones, which are named; one more rather than "1 more". */
+const listed = <T>(all: readonly T[], count: number = all.length): readonly T[] =>
+  all.slice(0, count === LISTED + 1 ? count : LISTED);
+
+const EXACT: Intl.NumberFormat = new Intl.NumberFormat("en");
+
+function inWords(seconds: number): string {
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}
+
 /** Input of the rules. */
 export interface Signs {
   readonly tubes: readonly TubeEntry[];
@@ -50,7 +72,7 @@ export interface Signs {
   readonly flows: KnownSigns;
 }
 
-export function attentionOf(signs: Signs): Attention[] {
+export function attentionOf(signs: Signs): Static<typeof Attention>[] {
   const found: Found[] = [];
   addServer(found, signs);
   addTimeouts(found, signs);
@@ -309,3 +331,135 @@ function addTubes(found: Found[], rule: TubeRule, signs: Signs): void {
 }
 
 const pageOf = (tube: string, state: string): string => `#/tubes/${encodeURIComponent(tube)}?state=${state}`;
+
+// --- Batches and schedules: stuck until a person acts, or without a run ---
+
+function addFlows(found: Found[], { batches, schedules }: KnownSigns): void {
+  for (const rule of BATCH_RULES) addBatches(found, rule, batches);
+  for (const rule of SCHEDULE_RULES) addSchedules(found, rule, schedules[rule.trouble]);
+}
+
+const counted = (count: number, one: string, many: string): string =>
+  `${EXACT.format(count)} ${count === 1 ? one : many}`;
+
+interface BatchRule {
+  readonly isMeant: (failed: number, buried: number, waiting: number) => boolean;
+  readonly text: (failed: number, buried: number, waiting: number) => string;
+  readonly others: readonly [one: string, many: string];
+  readonly todo: string;
+  readonly weight: number;
+}
+
+const BATCH_RULES: readonly BatchRule[] = [
+  {
+    isMeant: (_failed, buried) => buried > 0,
+    text: (_failed, buried) =>
+      `${counted(buried, "member is", "members are")} buried, so the batch doesn't end`,
+    others: ["more batch has buried members", "more batches have buried members"],
+    todo: "Find out why. When the cause is fixed, kick them; or delete them, and they count as failed.",
+    weight: 3e6,
+  },
+  {
+    isMeant: (failed, buried, waiting) => failed > 0 && buried === 0 && waiting > 0,
+    text: (failed, _buried, waiting) =>
+      `${counted(failed, "member has", "members have")} failed, and ${counted(waiting, "job waits", "jobs wait")} for the batch`,
+    others: [
+      "more batch has failed members, and jobs that wait for it",
+      "more batches have failed members, and jobs that wait for them",
+    ],
+    todo: "Find out why. When the batch ends, jobs that wait for its success will be buried.",
+    weight: 2e6,
+  },
+];
+
+function addBatches(
+  found: Found[],
+  { isMeant, text, others: [one, many], todo, weight }: BatchRule,
+  batches: readonly BatchSign[],
+): void {
+  const meant = batches.filter(([, , ...counts]) => isMeant(...counts));
+  const named = listed(meant);
+  for (const [, name, ...counts] of named)
+    found.push({
+      ...{ level: "warn", tube: null, about: `batch ${name}`, page: `#/batches/${encodeURIComponent(name)}` },
+      ...{ text: text(...counts), todo, weight },
+    });
+  const rest = meant.length - named.length;
+  if (rest > 0)
+    found.push({
+      ...{ level: "warn", tube: null, page: "#/batches?state=unfinished", todo: "" },
+      ...{ text: counted(rest, one, many), weight: weight - 1 },
+    });
+}
+
+interface ScheduleRule {
+  readonly trouble: ScheduleTrouble;
+  readonly text: (schedule: ScheduleSign) => string;
+  readonly others: readonly [one: string, many: string];
+  readonly todo: string;
+  /** The filter of the page of schedules. */
+  readonly state: string;
+  readonly weight: number;
+}
+
+const REFUSALS: Readonly<Record<string, string>> = {
+  TUBE_FULL: "its tube is full",
+  OUT_OF_MEMORY: "the memory is full",
+  LOG_FULL: "the log is full",
+  DRAINING: "the server drains",
+};
+
+const SCHEDULE_RULES: readonly ScheduleRule[] = [
+  {
+    trouble: "refused",
+    text: ({ lateSeconds, refusal }) =>
+      `late by ${inWords(lateSeconds)}: ${REFUSALS[refusal] ?? "its job is refused"}`,
+    others: ["more schedule is late", "more schedules are late"],
+    todo: "The server tries again each second: make room for its job.",
+    state: "late",
+    weight: 5e6,
+  },
+  {
+    trouble: "missing",
+    text: ({ missed }) =>
+      missed === 1 ? "its last run was missed" : `its last ${EXACT.format(missed)} runs were missed`,
+    others: ["more schedule has missed its last run", "more schedules have missed their last run"],
+    todo: "If the job can't wait for the next run, put it with Run now on its page.",
+    state: "missed",
+    weight: 4e6,
+  },
+  {
+    trouble: "paused",
+    text: () => "paused, so it puts no jobs",
+    others: ["more schedule is paused", "more schedules are paused"],
+    todo: "Resume it on its page; runs until then are skipped.",
+    state: "paused",
+    weight: 1e5,
+  },
+];
+
+function addSchedules(
+  found: Found[],
+  { text, others: [one, many], todo, state, weight }: ScheduleRule,
+  { count, first }: KnownSigns["schedules"][ScheduleTrouble],
+): void {
+  const named = listed(first, count);
+  for (const schedule of named) {
+    const name = textOf(schedule.name);
+    found.push({
+      ...{
+        level: "warn",
+        tube: null,
+        about: `schedule ${name}`,
+        page: `#/schedules/${encodeURIComponent(name)}`,
+      },
+      ...{ text: text(schedule), todo, weight },
+    });
+  }
+  const rest = count - named.length;
+  if (rest > 0)
+    found.push({
+      ...{ level: "warn", tube: null, page: `#/schedules?state=${state}`, todo: "" },
+      ...{ text: counted(rest, one, many), weight: weight - 1 },
+    });
+}
