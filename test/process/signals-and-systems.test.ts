@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { constants } from "node:os";
 import { join } from "node:path";
@@ -27,11 +27,16 @@ interface Launched {
 }
 
 /** Starts the launcher as an operator does, with a program before it. */
-async function launch(t: TestContext, before: readonly string[], flags: readonly string[] = []) {
+async function launch(
+  t: TestContext,
+  before: readonly string[],
+  flags: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
+) {
   const port = await freePort();
   const [program = LAUNCHER, ...rest] = [...before, LAUNCHER];
   const child = spawn(program, [...rest, "-l", "127.0.0.1", "-p", `${port}`, ...flags], {
-    env: TEST_ENV,
+    env: { ...TEST_ENV, ...env },
     stdio: ["ignore", "ignore", "pipe"],
   });
   endsWithUs(child);
@@ -60,6 +65,14 @@ const isNode = ({ child }: Launched): Promise<true> =>
     return (BigInt(`0x${blocked}`) & (1n << BigInt(constants.signals.SIGUSR1 - 1))) !== 0n || undefined;
   });
 
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
 const isOpen = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = createConnection(port, "127.0.0.1");
@@ -83,6 +96,16 @@ describe("a signal", () => {
     assert.equal(await isOpen(DEBUGGER_PORT), wasOpen);
   });
 
+  it("to drain does not end the launcher", async (t) => {
+    const folder = temporaryFolder(t);
+    // The launcher calls it while it looks for Node.
+    const uname = `#!/bin/sh\nkill -USR1 $PPID\nPATH=$PATH_BEFORE exec uname "$@"\n`;
+    writeFileSync(join(folder, "uname"), uname, { mode: 0o755 });
+    const { PATH = "" } = process.env;
+    const launched = await launch(t, [], [], { PATH: `${folder}:${PATH}`, PATH_BEFORE: PATH });
+    (await serves(launched)).close();
+  });
+
   it("to hang up ends the server, but not under nohup", async (t) => {
     const plain = await launch(t, []);
     (await serves(plain)).close();
@@ -99,6 +122,27 @@ describe("a signal", () => {
     await eventually("it drains", async () => (await client.put("x")).line === "DRAINING" || undefined);
     assert.equal(kept.child.exitCode ?? kept.child.signalCode, null);
   });
+});
+
+it("a kill of npm start ends the server, too, and frees its port", async (t) => {
+  const port = await freePort();
+  const child = spawn("npm", ["start", "--", "-l", "127.0.0.1", "-p", `${port}`], {
+    cwd: fileURLToPath(new URL("../..", import.meta.url)),
+    env: TEST_ENV,
+    stdio: ["ignore", "ignore", "pipe"],
+    detached: true,
+  });
+  const group = -child.pid!;
+  t.after(() => isAlive(group) && process.kill(group, "SIGKILL"));
+  let text = "";
+  child.stderr.on("data", (chunk) => {
+    text += chunk;
+  });
+  (await serves({ child, port, said: () => text })).close();
+  child.kill("SIGTERM");
+  await eventually("npm ends", () => child.exitCode ?? child.signalCode ?? undefined);
+  await eventually("all its processes end", () => !isAlive(group) || undefined);
+  assert.equal(await isOpen(port), false);
 });
 
 describe("a file system", () => {

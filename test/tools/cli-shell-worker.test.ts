@@ -5,6 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
 import { connect, NotFound, type Queue } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
@@ -16,16 +17,26 @@ import {
   TEST_ENV,
 } from "../support/server/server-process.ts";
 
+const LAUNCHER = fileURLToPath(new URL("../../bin/runnerbean", import.meta.url));
+
 interface ShellWorker {
   readonly child: ChildProcess;
   readonly exited: Promise<number | null>;
   readonly stderr: () => string;
 }
 
-function startWorker(path: string, script: string, ...args: string[]): ShellWorker {
-  const command = [ourMain(TEST_ENV), "reserve", "w", "--max", "0", ...args, "--", "sh", "-c", script];
+const startWorker = (path: string, script: string, ...args: string[]): ShellWorker =>
+  startAs([process.execPath, ourMain(TEST_ENV)], path, script, args);
+
+function startAs(
+  [program = "", ...before]: readonly string[],
+  path: string,
+  script: string,
+  args: readonly string[] = [],
+): ShellWorker {
+  const command = [...before, "reserve", "w", "--max", "0", ...args, "--", "sh", "-c", script];
   const env = { ...TEST_ENV, RUNNERBEAN_URL: `unix:${path}` };
-  const child = spawn(process.execPath, command, { env, stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(program, command, { env, stdio: ["ignore", "ignore", "pipe"] });
   endsWithUs(child);
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -85,6 +96,20 @@ describe("a shell worker", { concurrency: true }, () => {
       assert.ok(existsSync(bench.file("done")));
       assert.ok(await isGone(bench, id));
     });
+
+  it("outlives its terminal under nohup", async (t) => {
+    const bench = await benchFor(t);
+    const { id } = await bench.queue.put("w", "x");
+    const { child, exited, stderr } = startAs(["nohup", LAUNCHER], bench.path, patient(bench));
+    await eventually("the command runs", () => existsSync(bench.file("begun")));
+    child.kill("SIGHUP");
+    child.kill("SIGTERM");
+    await eventually("it has a signal", () => stderr().includes("SIGTERM: waiting"));
+    assert.doesNotMatch(stderr(), /SIGHUP/);
+    writeFileSync(bench.file("go"), "");
+    assert.equal(await exited, 0);
+    assert.ok(await isGone(bench, id));
+  });
 
   it("kills its command at a second signal, and the job is ready again", async (t) => {
     const bench = await benchFor(t);
