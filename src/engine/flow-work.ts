@@ -2,7 +2,7 @@
 // batch become ready or are buried; members of a cancelled batch are removed.
 
 import { assert } from "../base/assert.ts";
-import { BatchState } from "../protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../protocol/batch-facts.ts";
 import type { BatchRow } from "./flows/batch-row.ts";
 import { ENDS } from "./jobs/ends.ts";
 import { FlowFlag } from "./jobs/job-flows.ts";
@@ -39,6 +39,30 @@ export class FlowWork extends Transfers {
       this.batches.releasing.delete(batch);
     }
     if (left > 0) this.#sweep(left, nowMs);
+  }
+
+  /**
+   * Takes over what the home of a batch has decided; returns the batch, if it still exists. Members
+   * that workers hold when it is cancelled outlive it, and the log has that before the client gets
+   * its answer: a restart may come before the pass does, and then nobody holds them any more.
+   */
+  assumeBatch(facts: Readonly<BatchFacts>): BatchRow | undefined {
+    const before = this.batches.of(facts.number)?.state;
+    const batch = this.batches.assume(facts);
+    if (batch?.state === BatchState.Cancelled && batch.state !== before) this.#spareHeld(batch);
+    return batch;
+  }
+
+  #spareHeld({ open }: BatchRow): void {
+    let left = open === 0 ? 0 : this.queues.counts[JobState.Reserved]!;
+    this.looks += left;
+    for (let index = 0; left > 0; index++) {
+      assert(index < this.sessions.length, "a reserved job has a session");
+      const held = this.sessions[index]?.heldInOrder;
+      if (held === undefined) continue;
+      for (let slot = held.first; slot !== NO_SLOT; slot = held.behind(slot), left--)
+        if (this.batches.spare(slot)) this.records?.updated(slot);
+    }
   }
 
   /** Ends the wait of a job as the outcome of its batch says. */
@@ -94,7 +118,7 @@ export class FlowWork extends Transfers {
     if (place.id >= this.#sweptUpTo) sweeping.clear();
   }
 
-  /** Returns whether a member outlives its batch because a worker has it, or it is in transit. */
+  /** Returns whether a member outlives its batch: a worker took it since, or it is in transit. */
   #stays(slot: number): boolean {
     const state = this.jobs.pageOf(slot).state[rowOf(slot)];
     if (state === JobState.Reserved && this.batches.spare(slot)) this.records?.updated(slot);

@@ -10,9 +10,12 @@ const zeros = (): [number, number, number, number, number] => [0, 0, 0, 0, 0];
 export class BatchTotals {
   /** Batches by BatchState. As every shard knows all batches, this is the same on all of them. */
   readonly inState: number[] = zeros();
-  /** Batches that take members, in the order of their opening. */
+  /**
+   * Batches that take members, in the order in which this shard learned that: that of their opening,
+   * except that news from several homes may overtake each other.
+   */
   readonly #open = new Set<BatchRow>();
-  /** Batches that are not complete, in the order of their opening. */
+  /** Batches that are not complete, in the same order. */
   readonly #unfinished = new Set<BatchRow>();
 
   /** Batches that homes on this shard opened, and batches that they completed, by BatchOutcome. */
@@ -60,8 +63,8 @@ export class BatchTotals {
     else this.failed++;
   }
 
-  /** The batches that are not complete, in the order of their opening. */
-  get unfinished(): Iterator<BatchRow> {
+  /** The batches that are not complete, the oldest first. */
+  get unfinished(): IterableIterator<BatchRow> {
     return this.#unfinished.values();
   }
 

@@ -99,7 +99,7 @@ export class BatchHomes {
     assert(this.#isHome(facts), "only its home decides on a batch");
     const { engine, records } = this.#options;
     records?.batch(facts);
-    engine.batches.assume(facts);
+    engine.assumeBatch(facts);
   }
 
   /** Has all shards asked about a batch. */
@@ -126,8 +126,9 @@ export class BatchHomes {
    */
   restore(logged: readonly LoggedBatch[], wallOffsetMs: number, nowMs: number): void {
     const { engine, shard, shards } = this.#options;
-    // In the order of opening, on which the oldest batch in the totals depends.
-    for (const { facts, tallies } of logged.toSorted((a, b) => a.facts.number - b.facts.number)) {
+    // The oldest batch in the totals depends on the order of opening. Numbers don't tell it: each
+    // acceptor takes them from a range of its own.
+    for (const { facts, tallies } of logged.toSorted((a, b) => a.facts.openedAtMs - b.facts.openedAtMs)) {
       const openedAtMs = Math.min(facts.openedAtMs - wallOffsetMs, nowMs);
       // 0 would mean that it isn't complete.
       const completeAtMs =
@@ -283,7 +284,7 @@ export class BatchHomes {
   }
 
   #assume(from: number, facts: BatchFacts): void {
-    const batch = this.#options.engine.batches.assume(facts);
+    const batch = this.#options.engine.assumeBatch(facts);
     writeBatchReport(
       this.#beginMessage(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES),
       facts.number,

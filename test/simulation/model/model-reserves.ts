@@ -28,13 +28,15 @@ export class ModelReserves {
 
   /**
    * The next job for the session among the tubes of a shard. `given` is the one that the engine
-   * gives: by time, it says which tube's turn it is.
+   * gives: by time, it says which tube's turn it is. If it gives none, that is a job that `ends`
+   * the batch, if there is one.
    */
   #next(
     session: ModelSession,
     shard: number,
     nowMs: number,
     given: number | undefined,
+    ends: (job: ModelJob) => boolean = () => false,
   ): ModelJob | undefined {
     const { queues } = this.#model;
     const watched = queues.watchedOn(session, shard);
@@ -42,7 +44,7 @@ export class ModelReserves {
     if (turns?.decides !== true) return queues.bestReady(watched, nowMs);
     const jobs = watched.flatMap((tube) => queues.nextOf(tube, nowMs) ?? []);
     if (turns.order === "weighted") return turns.choose(jobs);
-    return jobs.find(({ id }) => id === given) ?? jobs[0];
+    return jobs.find(({ id }) => id === given) ?? jobs.find(ends) ?? jobs[0];
   }
 
   /** The job that a shard names for a reserve over several. */
@@ -87,12 +89,13 @@ export class ModelReserves {
     this.#model.timers.runDue(shard, nowMs);
     const jobs: ModelJob[] = [];
     let bytes = 0;
+    const ends = (job: ModelJob): boolean =>
+      jobs.length > 0 && (bytes + job.body.length > limits.bytesMax || wasLost(job));
     for (;;) {
-      const job = this.#next(session, shard, nowMs, given[jobs.length]);
-      if (job === undefined || jobs.length === limits.jobsMax) break;
+      const job = this.#next(session, shard, nowMs, given[jobs.length], ends);
+      if (job === undefined || jobs.length === limits.jobsMax || ends(job)) break;
       bytes += job.body.length;
       const isLost = wasLost(job);
-      if (jobs.length > 0 && (bytes > limits.bytesMax || isLost)) break;
       session.turns?.endChoice(job);
       jobs.push(this.#model.waiting.hold(job, session, nowMs));
       if (isLost) break;

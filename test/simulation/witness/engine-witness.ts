@@ -54,5 +54,6 @@ export class EngineWitness extends EngineCalls {
     this.comparison.compareJobs();
     this.comparison.compareTubes();
     this.comparison.compareWaits();
+    this.flows.checkOrder();
   }
 }

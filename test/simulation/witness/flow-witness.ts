@@ -1,12 +1,16 @@
 // Witness of batches: what shards are told of them, and what their ends do to jobs.
 
+import assert from "node:assert/strict";
 import type { BatchRow } from "../../../src/engine/flows/batch-row.ts";
 import { FlowFlag } from "../../../src/engine/jobs/job-flows.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { BatchState } from "../../../src/protocol/batch-facts.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 
 export class FlowWitness {
   readonly #witness: EngineCalls;
+  /** Numbers of the batches that the shard knows to be open, or to have been, in that order. */
+  readonly #opened = new Set<number>();
 
   constructor(witness: EngineCalls) {
     this.#witness = witness;
@@ -14,10 +18,15 @@ export class FlowWitness {
 
   watchFlows(): void {
     const { engine, model, shard } = this.#witness;
+    // After a restart, in the order of their opening.
+    const restored = [...engine.batches.all].toSorted((a, b) => a.openedAtMs - b.openedAtMs);
+    for (const { number } of restored) this.#opened.add(number);
     const assume = engine.batches.assume.bind(engine.batches);
     engine.batches.assume = (facts) => {
       model.flows.assume(shard, facts);
       const batch = assume(facts);
+      if (facts.state === BatchState.Forgotten) this.#opened.delete(facts.number);
+      else if (facts.state !== BatchState.Opening) this.#opened.add(facts.number);
       this.#witness.touched = true;
       this.#witness.sink.changed();
       return batch;
@@ -38,6 +47,14 @@ export class FlowWitness {
     this.#witness.watch("workOnFlows", ([nowMs], _, seen) =>
       this.#witness.follow(seen, () => model.batchEnds.work(shard, waiting, swept, spared, nowMs)),
     );
+  }
+
+  /** The order on which the age of the oldest batch depends. */
+  checkOrder(): void {
+    const { batches } = this.#witness.engine;
+    const expected = [...this.#opened].filter((number) => batches.of(number)!.state !== BatchState.Complete);
+    const unfinished = [...batches.counts.unfinished].map(({ number }) => number);
+    assert.deepEqual(unfinished, expected, "batches that aren't complete, the oldest first");
   }
 
   #waitingFor({ waiting }: BatchRow): number[] {

@@ -40,8 +40,11 @@ type Compared = Pick<
   JobPolicy,
   "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures" | "disconnects"
 > & {
-  /** The batch that it belongs to, whether it has ended, and the batch that it waits for. */
-  readonly flows: readonly [batch: number, hasEnded: boolean, after: number];
+  /**
+   * The batch that it belongs to, whether it has ended or outlives the batch, and the batch that it
+   * waits for.
+   */
+  readonly flows: readonly [batch: number, hasEnded: boolean, isSpared: boolean, after: number];
   /** Present weight of its group. */
   readonly weightOfGroup: number;
   /** State of its key: whether it holds it, and until when it is remembered. */
@@ -71,9 +74,10 @@ export function policyAt(engine: Engine, slot: number): Compared {
 function flowsAt({ batches, jobs }: Engine, slot: number): Compared["flows"] {
   const flows = jobs.pageOf(slot).extras?.flows;
   const row = rowOf(slot);
-  if (flows === undefined) return [0, false, 0];
+  if (flows === undefined) return [0, false, false, 0];
   const batch = batches.of(flows.batch[row]!)?.number ?? 0;
-  return [batch, batch !== 0 && (flows.flags[row]! & FlowFlag.Ended) !== 0, flows.after[row]!];
+  const has = (flag: number): boolean => batch !== 0 && (flows.flags[row]! & flag) !== 0;
+  return [batch, has(FlowFlag.Ended), has(FlowFlag.Spared), flows.after[row]!];
 }
 
 function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
@@ -91,7 +95,8 @@ export const compared = (
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
   const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
   const batch = isKnown(policy.batch) ? policy.batch : 0;
-  const flows = [batch, batch !== 0 && policy.hasEnded, policy.after] as const;
+  const isMember = batch !== 0;
+  const flows = [batch, isMember && policy.hasEnded, isMember && policy.isSpared, policy.after] as const;
   return {
     ...{ expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned },
     ...{ failures, disconnects, flows },

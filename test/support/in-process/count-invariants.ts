@@ -111,16 +111,18 @@ export class CountInvariants {
         all.filter(({ counted }) => counted === state).length,
         `batches in state ${state}`,
       );
-    const first = (among: (batch: BatchRow) => boolean): number =>
-      all.filter(among).toSorted((a, b) => a.number - b.number)[0]?.openedAtMs ?? Number.POSITIVE_INFINITY;
-    assert.equal(
-      openSinceMs,
-      first(({ counted }) => counted === BatchState.Open),
-      "the oldest open batch",
-    );
+    // In the order in which this shard learned of them, which only a witness of that can check.
+    const inOrder = [...batches.counts.unfinished];
     const isUnfinished = ({ counted }: BatchRow): boolean =>
       counted !== BatchState.Forgotten && counted !== BatchState.Complete;
-    assert.equal(unfinishedSinceMs, first(isUnfinished), "the oldest batch that isn't complete");
+    assert.deepEqual(new Set(inOrder), new Set(all.filter(isUnfinished)), "batches that aren't complete");
+    const oldest = (among: readonly BatchRow[]): number => among[0]?.openedAtMs ?? Number.POSITIVE_INFINITY;
+    assert.equal(
+      openSinceMs,
+      oldest(inOrder.filter(({ counted }) => counted === BatchState.Open)),
+      "the oldest open batch",
+    );
+    assert.equal(unfinishedSinceMs, oldest(inOrder), "the oldest batch that isn't complete");
   }
 
   #recount(): Map<number, Recount> {

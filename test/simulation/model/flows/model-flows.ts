@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { FAILURES_MAX } from "../../../../src/protocol/job-failure.ts";
+import type { ModelLog } from "../model-log.ts";
 import type { ModelQueues } from "../model-queues.ts";
 import type { ModelState } from "../model-state.ts";
 import type { KnownBatch, ModelJob } from "../model-types.ts";
@@ -11,6 +12,7 @@ import type { KnownBatch, ModelJob } from "../model-types.ts";
 /** Parts of the model that this file uses. */
 interface Model extends ModelState {
   readonly queues: ModelQueues;
+  readonly log: ModelLog;
 }
 
 /** The batches that a put names. */
@@ -80,6 +82,15 @@ export class ModelFlows {
       this.#model.knownBatches[shard]!.delete(number);
     } else this.#model.knownBatches[shard]!.set(number, { number, name, state, outcome, allDone, allFailed });
     if (!this.#model.batches.has(number)) this.#model.batches.set(number, { done: 0, failed: 0 });
+    if (state === BatchState.Cancelled) this.#spareHeld(shard, number);
+  }
+
+  /** What workers hold when a shard learns that its batch is cancelled outlives it. */
+  #spareHeld(shard: number, number: number): void {
+    for (const job of this.#model.jobs.values()) {
+      if (job.tube.shard !== shard || job.policy.batch !== number || job.state !== "reserved") continue;
+      if (this.spare(job)) this.#model.log.keep(job);
+    }
   }
 
   #waitingFor(number: number): number[] {

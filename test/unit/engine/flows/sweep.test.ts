@@ -22,7 +22,7 @@ class SweepBench {
   #lastId = 0;
 
   assume(number: number, state: BatchState): void {
-    this.bench.engine.batches.assume({
+    this.bench.engine.assumeBatch({
       ...{ number, name: `b${number}`, state, outcome: BatchOutcome.None },
       ...{ keepMs: 0, openedAtMs: 0, completeAtMs: 0, allDone: 0, allFailed: 0 },
     });
@@ -112,6 +112,41 @@ describe("the pass that removes the members of cancelled batches", () => {
     sweep.assume(2, BatchState.Cancelled);
     sweep.sweep();
     assert.ok(!sweep.has(early));
+  });
+
+  it("leaves a member that was held at the cancel, whatever became of it before the pass", () => {
+    for (const ends of ["held", "released", "restarted"]) {
+      const sweep = new SweepBench();
+      sweep.assume(1, BatchState.Open);
+      const held = sweep.put(1);
+      const free = sweep.put(1);
+      sweep.reserve(held);
+      sweep.assume(1, BatchState.Cancelled);
+      if (ends === "released") sweep.release(held);
+      if (ends !== "restarted") {
+        sweep.sweep();
+        assert.deepEqual([sweep.has(held), sweep.has(free)], [true, false], ends);
+        continue;
+      }
+      const after = new SweepBench();
+      after.assume(1, BatchState.Cancelled);
+      after.restore(sweep.logged(held));
+      after.sweep();
+      assert.ok(after.has(held), ends);
+    }
+  });
+
+  it("leaves a member that a worker took after the cancel, before the pass", () => {
+    const sweep = new SweepBench();
+    sweep.assume(1, BatchState.Open);
+    const late = sweep.put(1);
+    sweep.assume(1, BatchState.Cancelled);
+    assert.ok(!sweep.logged(late).batchIsSpared);
+    sweep.reserve(late);
+    sweep.sweep();
+    assert.ok(sweep.logged(late).batchIsSpared);
+    sweep.release(late);
+    assert.ok(sweep.has(late));
   });
 
   it("leaves a member that was held when the pass for its batch came by", () => {

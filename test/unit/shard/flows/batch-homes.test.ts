@@ -151,3 +151,23 @@ it("forgets after a start the batches that were complete before, when their time
   step(6000);
   assert.equal(engine.batches.named("b"), undefined);
 });
+
+it("knows the oldest batch after a start, whatever the numbers say", () => {
+  const { engine } = new EngineBench();
+  const port = new ReplyPort(createRing(1 << 16));
+  const homes = new BatchHomes({
+    ...{ engine, shard: 0, shards: 1, shardOf: () => 0, port, records: undefined },
+    onSettled: () => {},
+  });
+  const logged = [2000, 1000, 3000].map((openedAtMs, index) => {
+    const number = index + 1;
+    const facts = { ...COUNTS, number, name: `b${number}`, state: BatchState.Open, openedAtMs };
+    return { facts: { ...facts, outcome: BatchOutcome.None }, tallies: [] };
+  });
+  homes.restore(logged, 0, 5000);
+  assert.equal(engine.batches.counts.openSinceMs, 1000);
+  assert.deepEqual(
+    [...engine.batches.counts.unfinished].map(({ number }) => number),
+    [2, 1, 3],
+  );
+});
