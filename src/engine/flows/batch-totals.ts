@@ -11,8 +11,8 @@ export class BatchTotals {
   /** Batches by BatchState. As every shard knows all batches, this is the same on all of them. */
   readonly inState: number[] = zeros();
   /**
-   * Batches that take members, in the order in which this shard learned that: that of their opening,
-   * except that news from several homes may overtake each other.
+   * Batches that take members, in the order in which this shard learned that. It is the order of
+   * their opening, except that news of several homes may overtake each other.
    */
   readonly #open = new Set<BatchRow>();
   /** Batches that are not complete, in the same order. */

@@ -66,7 +66,7 @@ export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
   plantedInDurableFlows("what a worker holds at a cancel is spared by the pass only", ({ shards }) => {
     for (const { engine } of shards) engine.assumeBatch = (facts) => engine.batches.assume(facts);
   }),
-  plantedInDurableFlows("what a worker holds at a cancel is spared without a record", ({ shards, records }) => {
+  plantedInDurableFlows("what a worker holds at a cancel is spared unlogged", ({ shards, records }) => {
     for (const [shard, log] of records.entries()) {
       const { engine } = shards[shard]!;
       const assume = engine.assumeBatch.bind(engine);
