@@ -4,16 +4,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes } from "../../../src/base/bytes.ts";
+import { Memory } from "../../../src/base/memory.ts";
 import { REPLACING_BODY_BYTES_MAX } from "../../../src/engine/duplicates.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
 import { ALL_STATES } from "../../../src/engine/walks/job-walk.ts";
-import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
+import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { OnDuplicate } from "../../../src/protocol/job-options.ts";
+import { fixedCounters } from "../../../src/schema/job.ts";
 import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
+import { snapshotOf } from "../../support/in-process/engine-snapshot.ts";
 import { withoutMemory } from "../../support/in-process/without-memory.ts";
 
 const KEY = asciiBytes("k");
@@ -28,6 +33,19 @@ function keyed(onDuplicate: OnDuplicate, fields: Partial<JobAttributes> = {}): J
   return Object.assign(attributes, { onDuplicate, ...fields });
 }
 
+/** The number of the batch that a put names as the job's own. */
+const batchOf = (names: { readonly batchName?: string }): number => Number(names.batchName?.slice(1) ?? 0);
+
+function assumeBatch(
+  { batches }: Engine,
+  number: number,
+  state: BatchState,
+  outcome: BatchOutcome = BatchOutcome.None,
+): void {
+  const facts = { number, name: `b${number}`, keepMs: 0, openedAtMs: 0, completeAtMs: 0 };
+  batches.assume({ ...facts, state, outcome, allDone: 0, allFailed: 0 });
+}
+
 class Tube {
   isFull = false;
   readonly engine: Engine = new Engine({
@@ -37,9 +55,19 @@ class Tube {
   });
   readonly session = this.engine.session(0);
 
-  /** Puts job 1 with the key. */
-  constructor(delaySeconds: number, body: string) {
+  /** Puts job 1 with the key, unless the log has it. */
+  constructor(
+    delaySeconds: number,
+    body: string,
+    of?: { readonly group: string; readonly weight: number },
+    puts = true,
+  ) {
+    if (!puts) return;
     const attributes = keyed(OnDuplicate.Refuse);
+    if (of !== undefined) {
+      attributes.fixed.text(Attribute.Group, asciiBytes(of.group), 0, of.group.length);
+      attributes.fixed.uint16(Attribute.Weight, of.weight);
+    }
     const outcome = this.engine.put(
       this.session,
       jobOf(1, delaySeconds, body.length),
@@ -61,10 +89,43 @@ class Tube {
   again(job: NewJob, attributes: JobAttributes, body = this.bodyOf("x".repeat(job.bodyBytes))): Outcome {
     const nowMs = job.atMs;
     assert.equal(this.engine.put(this.session, job, body, nowMs, "default", attributes), Outcome.Duplicate);
-    const outcome = this.engine.putAgain(1, job, body, attributes, nowMs);
+    return this.putAgain(job, attributes, body);
+  }
+
+  /** The second step of that. */
+  putAgain(job: NewJob, attributes: JobAttributes, body = this.bodyOf("x".repeat(job.bodyBytes))): Outcome {
+    const outcome = this.engine.putAgain(1, job, body, attributes, job.atMs);
     if (outcome !== Outcome.Replaced) this.engine.bodies.free(body);
-    checkInvariants(this.engine, [nowMs]);
+    checkInvariants(this.engine, [job.atMs]);
     return outcome;
+  }
+
+  /** The weight of the job's group. */
+  get weight(): number | undefined {
+    const slot = this.engine.find(1);
+    const { extras } = this.engine.jobs.pageOf(slot);
+    return this.engine.tubeOf(slot).groups?.describe(extras!.groupRow[rowOf(slot)]!)?.weight;
+  }
+
+  /** The attributes of the job as its records have them. */
+  get logged(): JobAttributes {
+    return this.loggedOf(1);
+  }
+
+  loggedOf(id: number): JobAttributes {
+    const writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
+    const { attributes } = this.engine.policies;
+    attributes.writeFixed(this.engine.find(id), writer, 0);
+    attributes.writeMutable(this.engine.find(id), writer, 0);
+    return new JobAttributes().read(writer.bytes, 0, writer.length, 0);
+  }
+
+  /** All that the engine knows, except for the room that its tables have. */
+  get everything(): object {
+    const { logged } = this;
+    const { bytes, length } = logged.fixed;
+    const fixed = Buffer.from(bytes.subarray(0, length)).toString("latin1");
+    return { ...snapshotOf(this.engine), memory: 0, logged: [logged.batch, logged.after, fixed] };
   }
 
   get facts(): { state: number; deadlineAtMs: number; bodyBytes: number } {
@@ -132,6 +193,100 @@ describe("a put whose key a waiting job has", () => {
     assert.ok(refused > 0);
     assert.deepEqual(tube.facts, { state: JobState.Delayed, deadlineAtMs: 7000, bodyBytes: 64 });
     checkInvariants(engine, [0]);
+  });
+
+  for (const [what, names] of Object.entries({
+    "a batch": { batchName: "b7" },
+    "a batch to wait for": { afterName: "b8", afterAny: true },
+    both: { batchName: "b9", afterName: "b8" },
+    "a batch that has failed": { afterName: "b6" },
+  }))
+    for (const delaySeconds of [0, 7])
+      it(`changes nothing if memory runs out while it names ${what}, delay ${delaySeconds}`, () => {
+        const tube = new Tube(delaySeconds, "abc", { group: "g", weight: 3 });
+        const { engine } = tube;
+        for (const number of [6, 7, 8, 9]) assumeBatch(engine, number, BatchState.Open);
+        assumeBatch(engine, 6, BatchState.Committed);
+        assumeBatch(engine, 6, BatchState.Complete, BatchOutcome.Failure);
+        const attributes = keyed(OnDuplicate.Replace, { ...names, expiresAtMs: 100_000 });
+        attributes.fixed.uint16(Attribute.Weight, 5);
+        attributes.fixed.text(Attribute.Meta, asciiBytes("a:b"), 0, 3);
+        const job = jobOf(2, 3, 64);
+        // Without a change; it finds the batches.
+        tube.isFull = true;
+        assert.equal(tube.again(job, attributes), Outcome.NoRoom);
+        const unchanged = tube.everything;
+        assert.equal(tube.putAgain(job, attributes), Outcome.NoRoom);
+        assert.deepEqual(tube.everything, unchanged);
+        tube.isFull = false;
+        let refused = 0;
+        for (let failing = 1; ; failing++) {
+          const body = tube.bodyOf("x".repeat(64));
+          assert.equal(engine.put(tube.session, job, body, 0, "default", attributes), Outcome.Duplicate);
+          const before = tube.everything;
+          let error: unknown;
+          let outcome: Outcome | undefined;
+          const fails = withoutMemory(failing, () => {
+            try {
+              outcome = engine.putAgain(1, job, body, attributes, 0);
+            } catch (thrown) {
+              error = thrown;
+            }
+          });
+          // Without memory, only the failure that names the batch is left out.
+          if (error === undefined) {
+            assert.ok(!fails || what === "a batch that has failed");
+            assert.equal(outcome, Outcome.Replaced);
+            break;
+          }
+          assert.ok(error instanceof RangeError, `allocation ${failing}: ${error}`);
+          assert.deepEqual(tube.everything, before, `allocation ${failing}`);
+          engine.bodies.free(body);
+          checkInvariants(engine, [0]);
+          refused++;
+        }
+        assert.ok(refused > 1, `${refused} allocations failed`);
+        checkInvariants(engine, [0]);
+        assert.equal(tube.weight, 5);
+        const { batch, after } = tube.logged;
+        assert.deepEqual(
+          [batch, after],
+          [batchOf(names), "afterName" in names && what !== "a batch that has failed" ? 8 : 0],
+        );
+      });
+
+  it("sets the weight of the group, which a restart takes from the group's youngest job", () => {
+    for (const [younger, weight] of [
+      [false, 5],
+      [true, 2],
+    ] as const) {
+      const tube = new Tube(0, "abc", { group: "g", weight: 3 });
+      if (younger) {
+        const attributes = new JobAttributes();
+        attributes.fixed.text(Attribute.Group, asciiBytes("g"), 0, 1);
+        attributes.fixed.uint16(Attribute.Weight, 2);
+        const outcome = tube.engine.put(tube.session, jobOf(2, 0, 0), EMPTY_BODY, 0, "default", attributes);
+        assert.equal(outcome, Outcome.Done);
+        assert.equal(tube.weight, 2);
+      }
+      const attributes = keyed(OnDuplicate.Replace);
+      attributes.fixed.uint16(Attribute.Weight, 5);
+      assert.equal(tube.again(jobOf(3, 0, 4), attributes), Outcome.Replaced);
+      assert.equal(tube.weight, 5);
+      const after = new Tube(0, "", undefined, false);
+      // The log lists jobs in any order.
+      for (const id of younger ? [2, 1] : [1])
+        after.engine.restore(
+          {
+            ...{ ...jobOf(id, 0, 0), tube: "default", state: JobState.Ready, deadlineAtMs: 0 },
+            ...{ file: 0, counters: fixedCounters() },
+          },
+          EMPTY_BODY,
+          tube.loggedOf(id),
+        );
+      after.engine.endRestore();
+      assert.equal(after.weight, weight);
+    }
   });
 
   it("makes room in its group before a delayed job becomes ready", () => {
