@@ -8,9 +8,14 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { connect, type Job, OtherServer, type Queue, text, work } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { missingNats } from "../support/server/nats-cluster.ts";
+import { ServerGroup } from "../support/server/server-group.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { runTool } from "../support/server/tool.ts";
+import { scriptedServer } from "./scripted-server.ts";
 
 type TextQueue = Queue<string, string>;
 
@@ -21,12 +26,11 @@ interface Place {
   start(directory?: string, kind?: ServerKind): Promise<ServerProcess>;
 }
 
-/** One address with a server after the other behind it, and a client that stays connected. */
-async function placeFor(t: TestContext, directory?: string, kind: ServerKind = "ours"): Promise<Place> {
-  let port = 0;
+/** A client of one address, behind which the server at the port of the moment is. */
+async function queueFor(t: TestContext, portOf: () => number): Promise<TextQueue> {
   const sockets = new Set<Socket>();
   const address = createServer((client) => {
-    const server = connectSocket(port, "127.0.0.1");
+    const server = connectSocket(portOf(), "127.0.0.1");
     for (const socket of [client, server]) sockets.add(socket.on("error", () => {}));
     client.pipe(server).pipe(client);
     client.on("close", () => server.destroy());
@@ -37,21 +41,37 @@ async function placeFor(t: TestContext, directory?: string, kind: ServerKind = "
     for (const socket of sockets) socket.destroy();
     address.close();
   });
-  const start = async (where?: string, of: ServerKind = "ours"): Promise<ServerProcess> => {
-    const server = await startServer({ kind: of, flags: where === undefined ? [] : ["-b", where] });
-    t.after(() => server.stop());
-    port = server.port;
-    return server;
-  };
-  const first = await start(directory, kind);
   const { port: listening } = address.address() as AddressInfo;
   const queue = await connect(`127.0.0.1:${listening}`, {
     codec: text(),
     retryMs: [10, 100],
-    offlineMs: 60_000,
+    offlineMs: 120_000,
   });
   t.after(() => queue.close());
-  return { queue, first, start };
+  return queue;
+}
+
+/** One address with a server after the other behind it, and a client that stays connected. */
+async function placeFor(
+  t: TestContext,
+  directory?: string,
+  kind: ServerKind = "ours",
+  more: readonly string[] = [],
+): Promise<Place> {
+  let port = 0;
+  const start = async (
+    where?: string,
+    of: ServerKind = "ours",
+    flags: readonly string[] = [],
+  ): Promise<ServerProcess> => {
+    const log = where === undefined ? [] : ["-b", where];
+    const server = await startServer({ kind: of, flags: [...log, ...flags] });
+    t.after(() => server.stop());
+    port = server.port;
+    return server;
+  };
+  const first = await start(directory, kind, more);
+  return { queue: await queueFor(t, () => port), first, start };
 }
 
 /** Ends the server without a word, as a crash does. */
@@ -122,6 +142,41 @@ describe("a job that was lost with its connection", { concurrency: true }, () =>
     await assert.rejects(job.delete(), OtherServer);
   });
 
+  it("is not settled on a restored backup, which gives its id again", async (t) => {
+    const [directory, folder] = [temporaryFolder(t), temporaryFolder(t)];
+    const http = `127.0.0.1:${await freePort()}`;
+    const place = await placeFor(t, directory, "ours", ["--http", http]);
+    await place.queue.put("other", "before the backup");
+    const [file, restored] = [join(folder, "backup.tar"), join(folder, "log")];
+    assert.equal((await runTool(["backup", `http://${http}`, file])).code, 0);
+    const job = await lostJob(place);
+    assert.match((await runTool(["restore", file, restored])).stderr, /^Restored 1 job/);
+    await place.start(restored);
+    await assert.rejects(job.delete(), OtherServer);
+    assert.equal((await place.queue.job(1).stats()).tube, "other", "an id that the user gives is sent");
+  });
+
+  it("is deleted after a fail-over to the other server of the group", { skip: missingNats() }, async (t) => {
+    const group = await ServerGroup.start(t);
+    const primary = await group.primary();
+    let { port } = primary;
+    const queue = await queueFor(t, () => port);
+    await queue.put("work", "old job");
+    queue.watch("work");
+    const job = await queue.reserve();
+    port = group.servers.find((server) => server !== primary)!.port;
+    primary.signal("SIGKILL");
+    await eventually("the job is lost", () => job.signal.aborted);
+    await eventually("the other server has the job", () =>
+      job.stats().then(
+        ({ state }) => state === "ready",
+        (error) => !(error instanceof OtherServer) && Promise.reject(error),
+      ),
+    );
+    await job.delete();
+    await assert.rejects(queue.job(job.id).stats(), /NOT_FOUND/);
+  });
+
   it("is not settled on another server behind the address", async (t) => {
     const place = await placeFor(t, temporaryFolder(t));
     const job = await lostJob(place);
@@ -157,4 +212,24 @@ describe("a job that was lost with its connection", { concurrency: true }, () =>
     await eventually("the worker warns", () => warnings.some((each) => each instanceof OtherServer));
     assert.equal(await queue.job(id).peek(), "never processed");
   });
+});
+
+it("a connection is asked once who the server is, however many jobs it gives and settles", async (t) => {
+  let id = 0;
+  /** The connection of each question: one gets jobs, one settles those that it does not hold. */
+  const asked: number[] = [];
+  const { lines, address } = await scriptedServer(t, (line, connection) => {
+    if (line === "extensions") return "OK 15\r\n---\norigins: 0\n\r\n";
+    if (line === "origins") asked.push(connection);
+    if (line.startsWith("reserve")) return `RESERVED ${++id} 1\r\nx\r\n`;
+    if (line.startsWith("delete")) return "DELETED\r\n";
+    return undefined;
+  });
+  const queue = await connect(address, { codec: text() });
+  t.after(() => queue.close());
+  for (let count = 0; count < 20; count++) await (await queue.reserve()).delete();
+  await Promise.all(Array.from({ length: 20 }, (_, index) => queue.job(index + 1).delete()));
+  assert.equal(lines.filter((line) => line.startsWith("delete")).length, 40);
+  assert.ok(asked.length > 0);
+  assert.deepEqual(asked, [...new Set(asked)]);
 });
