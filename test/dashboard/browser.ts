@@ -1,6 +1,7 @@
 // Debian's Chromium, driven by playwright-core, with a server whose dashboard it shows.
 
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { type Browser, chromium } from "playwright-core";
 import { freePort } from "../support/machine/free-port.ts";
@@ -8,12 +9,19 @@ import type { Need } from "../support/machine/need.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 
 /**
- * The first has no windows: it shows pages as the second does, and takes half of its processor
+ * The first has no windows: it shows pages as the others do, and takes half of their processor
  * time.
  */
-const BROWSERS = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
-const { CHROMIUM = BROWSERS.find((path) => existsSync(path)) ?? BROWSERS[0]! } = process.env;
+const BROWSERS = ["chromium-headless-shell", "chromium", "chromium-browser"];
+const { CHROMIUM = onPath(BROWSERS) ?? `/usr/bin/${BROWSERS[0]}` } = process.env;
 export const CHROMIUM_NEED: Need = { path: CHROMIUM, remedy: "apt-get install chromium-headless-shell" };
+
+function onPath(names: readonly string[]): string | undefined {
+  const { PATH = "" } = process.env;
+  const folders = ["/usr/bin", ...PATH.split(":")];
+  const paths = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  return paths.find((path) => existsSync(path));
+}
 
 /** Makes no requests of its own to other hosts. */
 const FLAGS = [

@@ -41,6 +41,29 @@ describe("dashboard, silence", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
 
   const open = (hash: string): Promise<Page> => openPage(browser, `${served.url}/${hash}`, wrongs);
 
+  it("names a mistyped link as such, although the server refuses it, and goes on from there", async () => {
+    // The browser reports each refusal on its console.
+    const page = await openPage(browser, `${served.url}/#/`, wrongs, {}, /status of 400/);
+    const links = [
+      "#/tubes?sort=nope",
+      "#/connections?state=nope",
+      "#/jobs/1a",
+      "#/tubes/a%20b",
+      "#/tubes/-x",
+    ];
+    for (const link of links) {
+      await page.goto(`${served.url}/${link}`);
+      await page.getByText("The link may be mistyped or cut off.").waitFor();
+      await page.getByText("wrong link", { exact: true }).waitFor();
+      const text = await page.locator("body").textContent();
+      assert.doesNotMatch(text ?? "", /has not answered|disconnected/, link);
+      await page.getByRole("link", { name: "Go to the overview" }).click();
+      await page.getByText("ready", { exact: true }).first().waitFor();
+      await page.getByText("wrong link", { exact: true }).waitFor({ state: "detached" });
+    }
+    await page.close();
+  });
+
   /** A page whose clock the test can put forward. */
   async function openTimed(hash: string): Promise<Page> {
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
