@@ -46,6 +46,15 @@ function assumeBatch(
   batches.assume({ ...facts, state, outcome, allDone: 0, allFailed: 0 });
 }
 
+function withoutArena({ bodies }: Engine, run: () => void): void {
+  const { allocate } = bodies;
+  bodies.allocate = () => {
+    throw new RangeError("the arena is full");
+  };
+  run();
+  bodies.allocate = allocate;
+}
+
 class Tube {
   isFull = false;
   readonly engine: Engine = new Engine({
@@ -201,8 +210,13 @@ describe("a put whose key a waiting job has", () => {
     both: { batchName: "b9", afterName: "b8" },
     "a batch that has failed": { afterName: "b6" },
   }))
-    for (const delaySeconds of [0, 7])
-      it(`changes nothing if memory runs out while it names ${what}, delay ${delaySeconds}`, () => {
+    for (const [delaySeconds, where] of [
+      [0, "tables"],
+      [7, "tables"],
+      [0, "arena"],
+      [7, "arena"],
+    ] as const)
+      it(`changes nothing without memory in the ${where}, naming ${what}, delay ${delaySeconds}`, () => {
         const tube = new Tube(delaySeconds, "abc", { group: "g", weight: 3 });
         const { engine } = tube;
         for (const number of [6, 7, 8, 9]) assumeBatch(engine, number, BatchState.Open);
@@ -224,6 +238,12 @@ describe("a put whose key a waiting job has", () => {
           const body = tube.bodyOf("x".repeat(64));
           assert.equal(engine.put(tube.session, job, body, 0, "default", attributes), Outcome.Duplicate);
           const before = tube.everything;
+          if (where === "arena") {
+            withoutArena(engine, () =>
+              assert.throws(() => engine.putAgain(1, job, body, attributes, 0), RangeError),
+            );
+            assert.deepEqual(tube.everything, before);
+          }
           let error: unknown;
           let outcome: Outcome | undefined;
           const fails = withoutMemory(failing, () => {
@@ -245,7 +265,7 @@ describe("a put whose key a waiting job has", () => {
           checkInvariants(engine, [0]);
           refused++;
         }
-        assert.ok(refused > 1, `${refused} allocations failed`);
+        assert.ok(where === "arena" || refused > 1, `${refused} allocations failed`);
         checkInvariants(engine, [0]);
         assert.equal(tube.weight, 5);
         const { batch, after } = tube.logged;
