@@ -99,6 +99,13 @@ export class ScheduleTable {
     else this.held.delete(schedule);
   }
 
+  /** Goes on to a later tick. A hold ends where the clock comes to the time before it went back. */
+  setNext(schedule: Schedule, nextMs: number): void {
+    assert(nextMs > schedule.nextMs, "ticks follow each other");
+    schedule.nextMs = nextMs;
+    if (schedule.heldMs > 0 && nextMs >= schedule.heldMs) this.setHeld(schedule, 0);
+  }
+
   /** Notes how many ticks a schedule has missed in a row. */
   noteMissed(schedule: Schedule, ticks: number): void {
     schedule.missedInARow = ticks;

@@ -117,7 +117,7 @@ export class Schedules {
 
   /** Advances a paused schedule, so that it shows a future tick. A restart finds the same one. */
   #skip(schedule: Schedule, wallMs: number): void {
-    schedule.nextMs = this.tickAfter(schedule, wallMs);
+    this.table.setNext(schedule, this.tickAfter(schedule, wallMs));
     this.table.setTimer(schedule);
   }
 
@@ -145,10 +145,10 @@ export class Schedules {
     assert(ticks >= 1, "a tick is passed over if another one is due after it");
     this.#miss(schedule, ticks);
     schedule.passedTicks++;
-    if (everyMs > 0) schedule.nextMs += ticks * everyMs;
-    else
-      schedule.nextMs =
-        schedule.passedTicks < PASSED_TICKS_MAX ? afterMs : this.#latest(schedule, afterMs, wallMs);
+    let nextMs = afterMs;
+    if (everyMs > 0) nextMs = schedule.nextMs + ticks * everyMs;
+    else if (schedule.passedTicks >= PASSED_TICKS_MAX) nextMs = this.#latest(schedule, afterMs, wallMs);
+    this.table.setNext(schedule, nextMs);
     this.table.setTimerAfterTick(schedule, wallMs);
   }
 
@@ -200,10 +200,7 @@ export class Schedules {
 
   /** Ends a tick: logs its schedule with the next one. */
   #settle(schedule: Schedule, nextMs: number, wallMs: number): void {
-    assert(nextMs > schedule.nextMs, "ticks follow each other");
-    schedule.nextMs = nextMs;
-    // The clock has come to where it was before it went back.
-    if (schedule.heldMs > 0 && nextMs >= schedule.heldMs) this.table.setHeld(schedule, 0);
+    this.table.setNext(schedule, nextMs);
     schedule.passedTicks = 0;
     this.table.refused.delete(schedule);
     this.sink.ticked(schedule);
@@ -383,7 +380,7 @@ export class Schedules {
     if (!schedule.paused) return;
     this.table.setPaused(schedule, false);
     schedule.lateJobs = 0;
-    if (schedule.nextMs <= wallMs) schedule.nextMs = this.tickAfter(schedule, wallMs);
+    if (schedule.nextMs <= wallMs) this.table.setNext(schedule, this.tickAfter(schedule, wallMs));
     this.table.setTimer(schedule);
     this.sink.ticked(schedule);
   }
@@ -420,7 +417,7 @@ export class Schedules {
       schedule.fired++;
       schedule.lastMs = nextMs;
       schedule.lateJobs = Math.min(schedule.lateJobs + 1, LATE_JOBS_MAX);
-      schedule.nextMs = this.tickAfter(schedule, nextMs);
+      this.table.setNext(schedule, this.tickAfter(schedule, nextMs));
       this.table.setTimer(schedule);
       this.unlogged.push(schedule);
     }

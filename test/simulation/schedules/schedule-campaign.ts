@@ -8,8 +8,9 @@ import assert from "node:assert/strict";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { Outcome } from "../../../src/engine/jobs/outcome.ts";
 import { tickKey } from "../../../src/engine/schedules/schedule.ts";
-import { LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
+import { BACK_MS_MAX, LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
@@ -41,6 +42,10 @@ const DOWN_MS_MAX = 4 * HOUR_MS;
 const LONG_DOWN_MS = 8 * DAY_MS;
 /** By how much the wall clock may be behind at a start, before it is set right. */
 const BEHIND_MS = [HOUR_MS, DAY_MS, 365 * DAY_MS, 53 * 365 * DAY_MS];
+/** By how much the wall clock is set ahead or back while the server runs, or is wrong at a start. */
+const STEPS_MS = [500, 30_000, 59_000, 90_000, HOUR_MS / 4, HOUR_MS, 3 * HOUR_MS, DAY_MS, 9 * DAY_MS];
+/** A shard looks at the wall clock once a second. */
+const LOOK_MS = 1000;
 /** So long that the records of a tick are often torn, and a schedule fits into one all the same. */
 const BODY_BYTES_MAX = 400;
 const PROCESSES = 6;
@@ -49,9 +54,11 @@ const ACTS = 14;
 export type Plant = (server: InProcessServer) => void;
 
 interface Known extends Definition {
-  readonly anchorMs: number;
+  anchorMs: number;
   /** All ticks up to here have been dealt with. */
   doneMs: number;
+  /** The next tick before the wall clock went back, or 0. */
+  heldMs: number;
   /** Late ticks in a row whose jobs have survived, and how many there were before the last one. */
   late: number;
   lateBefore: number;
@@ -70,8 +77,13 @@ interface Put {
   readonly tube: string;
   readonly shard: number;
   readonly record: number;
-  /** Whether it was put at the start, for a tick that is followed by others that are due. */
+  /** Whether it was put for a tick that was followed by others that were due. */
   readonly isLate: boolean;
+  /** Whether a job of a clock that was ahead still had the tick's key. */
+  readonly isDuplicate: boolean;
+  isExpected: boolean;
+  /** Whether its schedule has gone on from a tick before it since, or from another one. */
+  isPassed: boolean;
 }
 
 interface CampaignCounts {
@@ -81,6 +93,8 @@ interface CampaignCounts {
   lost: number;
   splits: number;
   moves: number;
+  /** Schedules whose next tick went back with the clock. */
+  holds: number;
 }
 
 export async function playSchedules(seed: number, plant: Plant = () => {}): Promise<CampaignCounts> {
@@ -90,7 +104,7 @@ export async function playSchedules(seed: number, plant: Plant = () => {}): Prom
 }
 
 class Campaign {
-  readonly counts: CampaignCounts = { ticks: 0, ends: 0, lost: 0, splits: 0, moves: 0 };
+  readonly counts: CampaignCounts = { ticks: 0, ends: 0, lost: 0, splits: 0, moves: 0, holds: 0 };
   readonly #random: SeededRandom;
   readonly #disk = new VirtualDisk();
   readonly #plant: Plant;
@@ -155,12 +169,13 @@ class Campaign {
         const before = [...schedules.table.values()].map(({ nextMs }) => nextMs);
         endRestore();
         for (const [at, { name, nextMs }] of [...schedules.table.values()].entries())
-          if (nextMs !== before[at]) this.#splits.add(name);
+          if (nextMs !== before[at]) this.#splits.set(name, before[at]!);
       };
       const put = engine.putScheduled.bind(engine);
       engine.putScheduled = (tube, job, body, nowMs, attributes) => {
         const outcome = put(tube, job, body, nowMs, attributes);
-        if (outcome !== 0 || attributes?.hasKey !== true) return outcome;
+        const isDuplicate = outcome === Outcome.Duplicate;
+        if ((outcome !== Outcome.Done && !isDuplicate) || attributes?.hasKey !== true) return outcome;
         const key = latin1(attributes.fixed.bytes, attributes.keyStart, attributes.keyEnd);
         const [name, time] = key.split("@") as [string, string];
         this.#put({
@@ -168,8 +183,12 @@ class Campaign {
           tickMs: Date.parse(time),
           tube,
           shard,
-          record: this.#server.records[shard]!.lastNumber,
+          // Of a duplicate, only the schedule is logged.
+          record: this.#server.records[shard]!.lastNumber + (isDuplicate ? 1 : 0),
           isLate: Date.parse(time) < (this.#lastDue.get(name) ?? 0),
+          isDuplicate,
+          isExpected: false,
+          isPassed: false,
         });
         return outcome;
       };
@@ -178,8 +197,13 @@ class Campaign {
 
   #put(put: Put): void {
     const key = tickKey(put.name, put.tickMs);
-    assert.ok(!this.#kept.has(key), `${key} comes once: it was in the log before`);
-    assert.ok(!this.#puts.some(({ name, tickMs }) => tickKey(name, tickMs) === key), `${key} comes once`);
+    const mayRepeat = put.tickMs <= (this.#repeatedTo.get(put.name) ?? 0);
+    assert.ok(mayRepeat || !put.isDuplicate, `${key} is free`);
+    assert.ok(mayRepeat || !this.#kept.has(key), `${key} comes once: it was in the log before`);
+    assert.ok(
+      mayRepeat || !this.#puts.some(({ name, tickMs }) => tickKey(name, tickMs) === key),
+      `${key} comes once`,
+    );
     this.#puts.push(put);
     this.counts.ticks++;
   }
@@ -196,9 +220,11 @@ class Campaign {
     this.#settleOpen(found);
     this.counts.splits += this.#splits.size;
     // The server can't know whether such a tick was late.
-    for (const name of this.#splits) {
+    for (const [name, tickMs] of this.#splits) {
       const known = this.#known.get(name)!;
-      known.late = known.lateBefore + 1;
+      // A clock that was ahead may have put the job of a tick that is due again.
+      known.late = (tickMs > known.doneMs ? known.late : known.lateBefore) + 1;
+      known.doneMs = Math.max(known.doneMs, tickMs);
     }
     this.#splits.clear();
     assert.deepEqual(
@@ -216,23 +242,61 @@ class Campaign {
     this.#client = this.#server.connect(0);
     this.#worker = this.#server.connect(0);
     if (this.#random.chance(0.3)) this.#startWithClockBehind();
+    this.#offsetMs = this.#highestOffsetMs = Number.NEGATIVE_INFINITY;
+    this.#look(true);
+    for (const tube of TUBES) this.#say(this.#worker, `watch ${tube}\r\n`);
+  }
+
+  /** The server looks at a wall clock that may have stepped, or for the first time. */
+  #look(isStart = false): void {
     const wallMs = this.#serverWallMs();
+    const { wallOffsetMs } = this.#server.log!;
+    const isAhead = wallOffsetMs > this.#offsetMs + BACK_MS_MAX;
+    const isBack = isStart || wallOffsetMs < this.#highestOffsetMs - BACK_MS_MAX;
+    this.#highestOffsetMs = isBack ? wallOffsetMs : Math.max(this.#highestOffsetMs, wallOffsetMs);
+    this.#offsetMs = wallOffsetMs;
     const expected = new Map<string, readonly number[]>();
     for (const [name, known] of this.#known) {
+      if (isAhead) endHold(known, wallMs);
       const ticks = known.paused ? [] : startTicks(known, wallMs);
       expected.set(name, ticks);
       this.#lastDue.set(name, ticks.at(-1) ?? 0);
     }
-    if ([...expected.values()].some((ticks) => ticks.length > 1) && this.#random.chance(0.5))
-      this.#endInCatchUp();
+    const isCatchUp = [...expected.values()].some((ticks) => ticks.length > 1);
+    if (isStart && isCatchUp && this.#random.chance(0.5)) this.#endInCatchUp();
     this.#server.settle();
     this.#lastDue.clear();
-    for (const [name, known] of this.#known) this.#expect(name, known, expected.get(name)!, wallMs);
-    for (const tube of TUBES) this.#say(this.#worker, `watch ${tube}\r\n`);
+    for (const [name, known] of this.#known) {
+      this.#expect(name, known, expected.get(name)!, wallMs);
+      const { doneMs } = known;
+      if (!isBack || !goBack(known, wallMs)) continue;
+      this.#mayRepeat(name, doneMs);
+      this.counts.holds++;
+    }
   }
 
-  /** Schedules with a tick whose job the log had at a start, but not the schedule after it. */
-  readonly #splits = new Set<string>();
+  /** By how much the wall clock was ahead when the server looked last, and at most. */
+  #offsetMs = 0;
+  #highestOffsetMs = 0;
+  /** Up to here, ticks of a clock that was ahead may come again when their time comes. */
+  readonly #repeatedTo = new Map<string, number>();
+
+  /** Ticks up to this one may come again. */
+  #mayRepeat(name: string, doneMs: number): void {
+    this.#repeatedTo.set(name, Math.max(this.#repeatedTo.get(name) ?? 0, doneMs));
+    for (const put of this.#puts) if (put.name === name) put.isPassed = true;
+  }
+
+  /** Sets the wall clock while the server runs. */
+  #stepClock(): void {
+    const ms = this.#random.pick(STEPS_MS)!;
+    this.#server.log!.wallOffsetMs += this.#random.chance(0.5) ? ms : -ms;
+    this.#server.nowMs += LOOK_MS;
+    this.#look();
+  }
+
+  /** Ticks whose job the log had at a start, but not the schedule after it, by name. */
+  readonly #splits = new Map<string, number>();
   /** The last tick that is due at the start, by name. */
   readonly #lastDue = new Map<string, number>();
 
@@ -247,7 +311,8 @@ class Campaign {
     const minute = (atMs: number): number => Math.floor(atMs / 60_000);
     const wallMs = this.#serverWallMs();
     const isFree = [...this.#known.values()].every(
-      ({ timing, doneMs }) => timing.everyMs === 0 && doneMs >= wallMs + ms - behindMs,
+      ({ timing, doneMs, heldMs }) =>
+        timing.everyMs === 0 && heldMs === 0 && doneMs >= wallMs + ms - behindMs && doneMs <= wallMs,
     );
     if (!isFree || minute(wallMs) !== minute(wallMs + ms)) return;
     log.wallOffsetMs -= behindMs;
@@ -282,14 +347,14 @@ class Campaign {
   }
 
   /** The model goes on from the last tick that survived: those behind it are due again. */
-  #survived({ name, tickMs, isLate }: Put, isThere: boolean): void {
+  #survived({ name, tickMs, isLate, isPassed }: Put, isThere: boolean): void {
     const known = this.#known.get(name);
     if (isThere) {
       this.#kept.add(tickKey(name, tickMs));
       if (known === undefined) return;
       known.lateBefore = known.late;
       known.late = isLate ? known.late + 1 : 0;
-      known.doneMs = Math.max(known.doneMs, tickMs);
+      if (!isPassed) known.doneMs = Math.max(known.doneMs, tickMs);
     } else {
       this.counts.lost++;
       if (known !== undefined) known.doneMs = Math.min(known.doneMs, tickMs - 1);
@@ -307,6 +372,7 @@ class Campaign {
     const known = this.#known.get(open.name);
     if (schedule === undefined) {
       assert.ok(open.after === undefined || known === undefined, `${open.name} is gone without a delete`);
+      if (known !== undefined) this.#mayRepeat(open.name, known.doneMs);
       this.#known.delete(open.name);
       return;
     }
@@ -318,10 +384,12 @@ class Campaign {
     const goesOn = known !== undefined && isSameTicks(known.timing, open.after.timing);
     const { anchorMs, paused } = schedule;
     const doneMs = goesOn ? known.doneMs : this.#endWallMs;
+    if (known !== undefined && !goesOn) this.#mayRepeat(open.name, known.doneMs);
     this.#known.set(open.name, {
       ...open.after,
       anchorMs: goesOn ? known.anchorMs : anchorMs,
       doneMs,
+      heldMs: goesOn ? known.heldMs : 0,
       late: goesOn ? known.late : 0,
       lateBefore: goesOn ? known.lateBefore : 0,
       paused,
@@ -335,14 +403,18 @@ class Campaign {
   /** Checks that exactly these ticks of a name have put jobs since the last check. */
   #expect(name: string, known: Known, ticks: readonly number[], wallMs: number): void {
     const seen = this.#puts
-      .filter((put) => put.name === name && put.tickMs > known.doneMs)
-      .map(({ tickMs }) => tickMs);
+      .filter((put) => put.name === name && !put.isExpected)
+      .map((put) => {
+        put.isExpected = true;
+        return put.tickMs;
+      });
     assert.deepEqual(
       seen.map(iso),
       ticks.map(iso),
       `${name} (${known.timing.cron || known.timing.everyMs} ${known.timing.zone}) puts its ticks up to ${iso(wallMs)}`,
     );
-    known.doneMs = wallMs;
+    known.doneMs = Math.max(known.doneMs, wallMs);
+    if (known.heldMs > 0 && tickAfter(known, known.doneMs) >= known.heldMs) known.heldMs = 0;
   }
 
   #serverWallMs(): number {
@@ -365,7 +437,8 @@ class Campaign {
     else if (kind === 3 && random.chance(0.4)) this.#command(`delete-schedule ${name}\r\n`, name, undefined);
     else if (kind === 4) this.#pause(name, known);
     else if (kind < 7) this.#work();
-    else if (kind === 7 && random.chance(0.5)) this.#passToChange();
+    else if (kind === 7) this.#passToChange();
+    else if (kind === 8 && random.chance(0.5)) this.#stepClock();
     else this.#pass(random.pick([1000, 20_000, HOUR_MS / 4, HOUR_MS, 5 * HOUR_MS])! * random.next());
   }
 
@@ -386,7 +459,9 @@ class Campaign {
       : { cron: random.pick(CRONS)!, zone: random.pick(ZONES)!, everyMs: 0 };
     const missed = random.pick([Missed.Once, Missed.All, Missed.None])!;
     const goesOn = known !== undefined && random.chance(0.4);
-    this.#drawn = { timing: goesOn ? known.timing : timing, tube: random.pick(TUBES)!, missed };
+    // On another shard, a hold could end at another look.
+    const tube = known !== undefined && known.heldMs > 0 ? known.tube : random.pick(TUBES)!;
+    this.#drawn = { timing: goesOn ? known.timing : timing, tube, missed };
     return this.#drawn;
   }
 
@@ -406,18 +481,20 @@ class Campaign {
         this.#say(this.#client, line),
         after === undefined ? (known === undefined ? "NOT_FOUND\r\n" : "DELETED\r\n") : "SET\r\n",
       );
+    const goesOn = known !== undefined && after !== undefined && isSameTicks(known.timing, after.timing);
+    if (known !== undefined && !goesOn) this.#mayRepeat(name, known.doneMs);
     if (after === undefined) {
       this.#known.delete(name);
       return;
     }
     if (known !== undefined && known.tube !== after.tube) this.counts.moves++;
     const wallMs = this.#serverWallMs();
-    const goesOn = known !== undefined && isSameTicks(known.timing, after.timing);
     const anchorMs = goesOn ? known.anchorMs : wallMs;
     this.#known.set(name, {
       ...after,
       anchorMs,
       doneMs: goesOn ? known.doneMs : wallMs,
+      heldMs: goesOn ? known.heldMs : 0,
       late: goesOn ? known.late : 0,
       lateBefore: goesOn ? known.lateBefore : 0,
       paused: known?.paused ?? false,
@@ -493,8 +570,7 @@ class Campaign {
     const isKill = !this.#isTorn && this.#random.chance(0.5);
     this.#isTorn = false;
     const storage = server.storage!;
-    const puts = this.#puts.sort((a, b) => a.tickMs - b.tickMs);
-    for (const put of puts) {
+    for (const put of this.#puts) {
       const isSynced = put.record <= storage.syncedUpTo(put.shard);
       if (isKill || isSynced) this.#survived(put, isSynced || put.record <= storage.writtenUpTo(put.shard));
       else this.#doubtful.push(put);
@@ -507,6 +583,7 @@ class Campaign {
     this.#nowMs = 1000 + this.#random.below(1000);
     const downMs = this.#random.chance(0.2) ? LONG_DOWN_MS : this.#random.below(DOWN_MS_MAX);
     this.#wallMs = this.#endWallMs + this.#random.pick([0, 100, downMs])!;
+    if (this.#random.chance(0.2)) this.#wallMs += this.#random.pick(STEPS_MS)! * this.#random.pick([-1, 1])!;
     this.counts.ends++;
   }
 }
@@ -514,6 +591,49 @@ class Campaign {
 class Cut extends Error {}
 
 const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** Returns the first tick after this time. */
+function tickAfter({ timing, anchorMs }: Known, afterMs: number): number {
+  for (let fromMs = afterMs; ; fromMs += DAY_MS) {
+    const [tickMs] = ticksBetween(timing, anchorMs, fromMs, fromMs + DAY_MS);
+    if (tickMs !== undefined) return tickMs;
+  }
+}
+
+/** Returns whether a clock that was right may have made this the next tick. */
+function mayBeNext(known: Known, tickMs: number, wallMs: number): boolean {
+  const firstMs = tickAfter(known, wallMs);
+  return tickMs <= Math.max(firstMs + BACK_MS_MAX, tickAfter(known, firstMs));
+}
+
+/**
+ * The clock has gone back. If that is by more than a minute and an interval, the next tick is the
+ * first one after the time that it shows now.
+ */
+function goBack(known: Known, wallMs: number): boolean {
+  const { timing, doneMs } = known;
+  const nextMs = tickAfter(known, doneMs);
+  if (nextMs <= wallMs + timing.everyMs + BACK_MS_MAX) return false;
+  const isAhead = timing.everyMs > 0 && known.anchorMs > wallMs + BACK_MS_MAX;
+  const anchorMs = isAhead ? wallMs : known.anchorMs;
+  if (mayBeNext({ ...known, anchorMs }, nextMs, wallMs)) return false;
+  known.anchorMs = anchorMs;
+  known.heldMs = Math.max(known.heldMs, nextMs);
+  known.doneMs = wallMs;
+  return true;
+}
+
+/** The clock has gone ahead, to where the tick that it had before may be the next one. */
+function endHold(known: Known, wallMs: number): void {
+  const { heldMs, timing } = known;
+  if (heldMs === 0) return;
+  const { everyMs } = timing;
+  const isNext = everyMs > 0 ? heldMs <= wallMs + 2 * everyMs + BACK_MS_MAX : mayBeNext(known, heldMs, wallMs);
+  if (!isNext) return;
+  if (everyMs > 0) known.anchorMs = heldMs - everyMs;
+  known.doneMs = heldMs - 1;
+  known.heldMs = 0;
+}
 
 /** Returns the ticks that put a job at a start, of those that are due then. */
 function startTicks({ timing, anchorMs, doneMs, missed, late }: Known, wallMs: number): number[] {

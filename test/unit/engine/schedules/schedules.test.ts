@@ -329,6 +329,34 @@ describe("a wall clock that is set back", () => {
     assert.deepEqual([once.anchorMs, once.nextMs], [5 * SECOND_MS, 15 * SECOND_MS]);
   });
 
+  it("is forgotten once a paused schedule has passed the time before", () => {
+    for (const resumesAtMs of [1500 * SECOND_MS, 2500 * SECOND_MS]) {
+      const bench = new ScheduleBench();
+      const { schedules } = bench.engine;
+      const once = bench.set("once", Missed.Once, 0);
+      let offsetMs = 2000 * SECOND_MS;
+      const turns = turnsOf(schedules, { wallOffsetMs: () => offsetMs });
+      const run = (nowMs: number): void => {
+        for (let left = 1000; left > 0 && turns.dueAtMs <= nowMs; left--) turns.step(nowMs);
+      };
+      run(SECOND_MS);
+      offsetMs = 0;
+      run(2 * SECOND_MS);
+      assert.deepEqual([once.nextMs, once.heldMs], [10 * SECOND_MS, 2010 * SECOND_MS]);
+      schedules.pause(once);
+      if (resumesAtMs > once.heldMs) run(2200 * SECOND_MS);
+      schedules.resume(once, resumesAtMs);
+      assert.equal(once.heldMs, resumesAtMs > 2010 * SECOND_MS ? 0 : 2010 * SECOND_MS);
+      run(resumesAtMs);
+      const { jobs } = bench;
+      // The machine is suspended for two minutes.
+      offsetMs = 2 * BACK_MS_MAX;
+      run(resumesAtMs + SECOND_MS);
+      assert.equal(bench.jobs, jobs + 1);
+      assert.ok(once.lastMs > resumesAtMs, "no tick of the pause comes");
+    }
+  });
+
   it("repeats no tick if that was a minute or an interval", () => {
     for (const everyMs of [SECOND_MS, 3_600_000]) {
       const bench = new ScheduleBench();
