@@ -1,6 +1,7 @@
 // Schedules on virtual time: a whole server in one process, on a disk in memory, with clients that
-// set, move, pause and delete schedules, workers that finish their jobs, and ends at any step. A
-// model beside it says which ticks must have put a job, and which must not.
+// set, move, pause and delete schedules, workers that finish their jobs, and ends at any step. The
+// wall clock is set ahead and back, and is wrong at some starts. A model beside it says which ticks
+// must have put a job, and which must not.
 //
 // A job counts once its record has survived the end of the process. Such a tick never comes again.
 
@@ -42,7 +43,7 @@ const DOWN_MS_MAX = 4 * HOUR_MS;
 const LONG_DOWN_MS = 8 * DAY_MS;
 /** By how much the wall clock may be behind at a start, before it is set right. */
 const BEHIND_MS = [HOUR_MS, DAY_MS, 365 * DAY_MS, 53 * 365 * DAY_MS];
-/** By how much the wall clock is set ahead or back while the server runs, or is wrong at a start. */
+/** By how much the wall clock is set ahead or back, or is wrong at a start. */
 const STEPS_MS = [500, 30_000, 59_000, 90_000, HOUR_MS / 4, HOUR_MS, 3 * HOUR_MS, DAY_MS, 9 * DAY_MS];
 /** A shard looks at the wall clock once a second. */
 const LOOK_MS = 1000;
@@ -382,8 +383,8 @@ class Campaign {
       return;
     }
     const goesOn = known !== undefined && isSameTicks(known.timing, open.after.timing);
-    const { anchorMs, paused } = schedule;
-    const doneMs = goesOn ? known.doneMs : this.#endWallMs;
+    const { anchorMs, paused, lastMs } = schedule;
+    const doneMs = goesOn ? known.doneMs : beginOf(this.#endWallMs, lastMs);
     if (known !== undefined && !goesOn) this.#mayRepeat(open.name, known.doneMs);
     this.#known.set(open.name, {
       ...open.after,
@@ -468,6 +469,8 @@ class Campaign {
   /** Sends a set or a delete; with some chance the process ends before the reply. */
   #command(line: string, name: string, after: Definition | undefined): void {
     const known = this.#known.get(name);
+    const [before] = this.#server.shards.flatMap(({ engine }) => engine.schedules.table.get(name) ?? []);
+    const lastMs = before?.lastMs ?? 0;
     if (this.#random.chance(0.08)) {
       this.#open = { name, after };
       this.#client.write(Buffer.from(line, "latin1"));
@@ -493,7 +496,7 @@ class Campaign {
     this.#known.set(name, {
       ...after,
       anchorMs,
-      doneMs: goesOn ? known.doneMs : wallMs,
+      doneMs: goesOn ? known.doneMs : beginOf(wallMs, lastMs),
       heldMs: goesOn ? known.heldMs : 0,
       late: goesOn ? known.late : 0,
       lateBefore: goesOn ? known.lateBefore : 0,
@@ -600,6 +603,10 @@ function tickAfter({ timing, anchorMs }: Known, afterMs: number): number {
   }
 }
 
+/** Returns after which time a schedule has ticks that is set anew: its last tick does not recur. */
+const beginOf = (wallMs: number, lastMs: number): number =>
+  lastMs <= wallMs + BACK_MS_MAX ? Math.max(wallMs, lastMs) : wallMs;
+
 /** Returns whether a clock that was right may have made this the next tick. */
 function mayBeNext(known: Known, tickMs: number, wallMs: number): boolean {
   const firstMs = tickAfter(known, wallMs);
@@ -628,7 +635,8 @@ function endHold(known: Known, wallMs: number): void {
   const { heldMs, timing } = known;
   if (heldMs === 0) return;
   const { everyMs } = timing;
-  const isNext = everyMs > 0 ? heldMs <= wallMs + 2 * everyMs + BACK_MS_MAX : mayBeNext(known, heldMs, wallMs);
+  const isNext =
+    everyMs > 0 ? heldMs <= wallMs + 2 * everyMs + BACK_MS_MAX : mayBeNext(known, heldMs, wallMs);
   if (!isNext) return;
   if (everyMs > 0) known.anchorMs = heldMs - everyMs;
   known.doneMs = heldMs - 1;
