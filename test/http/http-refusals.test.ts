@@ -47,6 +47,26 @@ class Client {
   }
 }
 
+it("all leases are listed, and gzip is not sent to a client that refuses it", async (t) => {
+  const server = await startHttpServer();
+  t.after(() => server.process.kill());
+  for (const jobs of [1000, 400]) {
+    const bodies = Array.from({ length: jobs }, () => ({ body: "x" }));
+    assert.equal((await server.ask("/v1/tubes/t/jobs", { json: { jobs: bodies } })).status, 200);
+    const wanted = { tubes: ["t"], max: jobs, wait: 0 };
+    assert.equal((await server.ask("/v1/reserve", { json: wanted })).status, 200);
+  }
+  const { json } = await server.ask("/v1/leases");
+  assert.deepEqual([json.items.length, json.total], [1400, 1400]);
+  for (const [accepted, coding] of [
+    ["gzip", "gzip"],
+    ["gzip;q=0, identity", undefined],
+  ] as const) {
+    const { headers } = await server.ask("/v1/leases", { headers: { "accept-encoding": accepted } });
+    assert.equal(headers["content-encoding"], coding, accepted);
+  }
+});
+
 describe("an early refusal over HTTP", () => {
   let server: HttpServer;
 

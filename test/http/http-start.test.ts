@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -13,6 +13,7 @@ import { freePort } from "../support/machine/free-port.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { startHttpServer } from "../support/server/http-server.ts";
 import { launch, startServer } from "../support/server/server-process.ts";
+import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 describe("--http", { concurrency: 3 }, () => {
@@ -20,6 +21,26 @@ describe("--http", { concurrency: 3 }, () => {
     const server = await launch({ kind: "ours", flags: ["--http", "0.0.0.0:0"] });
     assert.equal((await server.refused()).code, 5);
     assert.match(server.stderr, /--http-insecure/);
+  });
+
+  it("names a socket path that is too long, for each protocol and in the file", async (t) => {
+    const folder = temporaryFolder(t);
+    const path = join(folder, "x".repeat(120));
+    const http = join(folder, "http.toml");
+    writeFileSync(http, `[http]\nlisten = "unix:${path}"\n`);
+    const listener = join(folder, "listener.toml");
+    writeFileSync(listener, `[[listener]]\naddress = "unix:${path}"\n`);
+    for (const flags of [
+      ["-l", `unix:${path}`],
+      ["--http", `unix:${path}`],
+      ["--config", http],
+      ["--config", listener],
+    ]) {
+      const { code, stderr } = await runTool(["-p", `${await freePort()}`, ...flags]);
+      assert.notEqual(code, 0, `${flags}`);
+      assert.match(stderr, /socket path \S+x is too long \(\d+ characters\), where maximum allowed is 107/);
+      assert.doesNotMatch(stderr, /\bat .*:\d+:\d+/, "no stack");
+    }
   });
 
   it("ends the start with exit code 111 if the address is taken", async () => {
