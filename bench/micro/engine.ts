@@ -2,9 +2,9 @@
 
 import { Engine, Outcome } from "../../src/engine/engine.ts";
 import { BodyArena } from "../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../src/engine/jobs/job-table.ts";
-import type { ClientEffects } from "../../src/engine/waiting/effects.ts";
+import { JobAttributes } from "../../src/engine/jobs/new-job.ts";
+import type { ClientEffects } from "../../src/engine/state/effects.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
 const BODY_BYTES = 64;

@@ -1,7 +1,7 @@
 // The heaps of the engine: ready jobs by priority, deadlines, and the timers of tubes and sessions.
 import { JobState, JobTable, rowOf } from "../../src/engine/jobs/job-table.ts";
-import { DeadlineHeap, ReadyHeap } from "../../src/engine/queues/slot-heap.ts";
-import { Timer, TimerHeap } from "../../src/engine/queues/timer-heap.ts";
+import { Timer, TimerHeap } from "../../src/engine/queues/heaps.ts";
+import { DeadlineHeap, ReadyHeap } from "../../src/engine/queues/job-heaps.ts";
 import { SeededRandom } from "../../test/support/seeded-random.ts";
 import type { MicroBenchmark } from "./micro-benchmark.ts";
 

@@ -1,10 +1,8 @@
 // Records of the log: encoding, framing with a checksum, decoding.
 import { crc32 } from "node:zlib";
-import { copyBytes } from "../../src/base/bytes.ts";
-import { Memory } from "../../src/base/memory.ts";
-import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
-import { FRAME_BYTES } from "../../src/binlog/format/segment-format.ts";
-import { RecordBatch } from "../../src/binlog/live/record-batch.ts";
+import { copyBytes, Memory } from "../../src/base/bytes.ts";
+import { RecordBatch } from "../../src/binlog/live/batch-chain.ts";
+import { FRAME_BYTES, recordChecksum } from "../../src/binlog/segments/segment-format.ts";
 import {
   DELETE_BYTES,
   decodeFields,

@@ -5,9 +5,7 @@
 // doorbell rings, as the server's threads do.
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner, pause } from "../../src/ring/doorbell.ts";
-import { createRing } from "../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../src/ring/ring-reader.ts";
-import { FULL, RingWriter } from "../../src/ring/ring-writer.ts";
+import { createRing, EMPTY, FULL, RingReader, RingWriter } from "../../src/ring/ring.ts";
 
 interface PeerOptions {
   /** `take` sums what comes up, `echo` sends each message back. */

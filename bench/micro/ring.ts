@@ -1,7 +1,5 @@
 // A ring: within one thread, and between two.
-import { createRing } from "../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../src/ring/ring-reader.ts";
-import { FULL, RingWriter } from "../../src/ring/ring-writer.ts";
+import { createRing, EMPTY, FULL, RingReader, RingWriter } from "../../src/ring/ring.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 import { RingPeer } from "./ring-peer.ts";
 

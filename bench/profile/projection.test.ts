@@ -1,7 +1,7 @@
 // Tests of the projection's formula with made-up costs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { defaultThreads } from "../../src/server/options/machine-defaults.ts";
+import { defaultThreads } from "../../src/server/options/thread-settings.ts";
 import { bestLayout, PROJECTED_CORES, project, projections, type RoleCosts } from "./projection.ts";
 
 /** Microseconds for each command. */

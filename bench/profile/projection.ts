@@ -1,5 +1,5 @@
 // Projection of the measured costs to more cores. Arithmetic, not a measurement.
-import { ACCEPTORS_MAX, defaultThreads, SHARDS_MAX } from "../../src/server/options/machine-defaults.ts";
+import { ACCEPTORS_MAX, defaultThreads, SHARDS_MAX } from "../../src/server/options/thread-settings.ts";
 
 /** Microseconds of CPU time for each command, all threads of a role together. */
 export interface RoleCosts {

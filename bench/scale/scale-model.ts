@@ -1,6 +1,6 @@
 // The model of the scale scenario: what a command costs by how often threads talk and sleep,
 // and how many commands a number of cores can do. Its formula stands in bench/README.md.
-import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../src/base/bytes.ts";
 
 /** What the model explains the cost of a command by, each for a command. */
 export interface Explained {

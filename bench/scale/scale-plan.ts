@@ -1,5 +1,5 @@
 // What the scale scenario measures, and what the model says of it.
-import { defaultThreads } from "../../src/server/options/machine-defaults.ts";
+import { defaultThreads } from "../../src/server/options/thread-settings.ts";
 import {
   type Costs,
   costOf,

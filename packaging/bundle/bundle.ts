@@ -4,7 +4,7 @@
 import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
-import { loadAssets, PACKAGED } from "../../src/http/api/dashboard/dashboard-assets.ts";
+import { loadAssets, PACKAGED } from "../../src/http/app/dashboard-assets.ts";
 import { type BundledPackage, licenceReport, packagesOf } from "../licences/bundled-packages.ts";
 import { compiledCode } from "./compiled-code.ts";
 import { PARTS } from "./parts.ts";
@@ -35,9 +35,9 @@ const ON_DEMAND: Readonly<Record<string, string>> = Object.fromEntries(
 /** Modules that a bundle replaces. */
 const REPLACED: Readonly<Record<string, string>> = {
   "src/threads/new-thread.ts": "new-thread.ts",
-  "src/binlog/readable-code.ts": "readable-code.ts",
+  "src/binlog/disk/readable-code.ts": "readable-code.ts",
   "src/binlog/recovery/scan-worker-file.ts": "scan-worker-file.ts",
-  "src/http/api/dashboard/dashboard-assets.ts": "dashboard-assets.ts",
+  "src/http/app/dashboard-assets.ts": "dashboard-assets.ts",
   "src/server/lifecycle/malloc-threshold.ts": "malloc-threshold.ts",
 };
 

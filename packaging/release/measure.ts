@@ -16,7 +16,7 @@ export interface Start {
 }
 
 const STARTS = 5;
-/** An idle server gives memory back within this time, ms: src/server/lifecycle/idle-memory.ts. */
+/** An idle server gives memory back within this time, ms: src/server/lifecycle/memory.ts. */
 const IDLE_MS = 10_000;
 /** Linux counts processor time in hundredths of a second (sysconf(_SC_CLK_TCK)). */
 const TICK_MS = 10;

@@ -10,11 +10,11 @@
 // bytes or the doorbell was rung, and advances the loop after the event loop has read all ready
 // sockets.
 
-import { Point, type Surroundings } from "../loop/point.ts";
-import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
+import { type ColocatedRole, Point, type ResidentShard, type Surroundings } from "../loop/role.ts";
 import type { AcceptorActivity, PollPolicy } from "../loop/waiting-policy.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type Doorbell, type DoorbellOwner, pause } from "../ring/doorbell.ts";
+import type { AcceptorCore } from "./connection/acceptor-core.ts";
 
 /** If the loop has its own sockets, the event loop gets a turn after this many passes. */
 const PASSES_PER_TURN = 8;
@@ -65,7 +65,7 @@ interface LoopSockets {
 }
 
 /** One acceptor, or all of the thread. The members are explained in acceptor-core.ts. */
-export interface LoopCore extends AcceptorActivity {
+interface LoopCore extends AcceptorActivity {
   publish(onPublished: (shard: number) => void): void;
   takeAnswers(onWriterWaits: (shard: number) => void): number;
   flush(): void;
@@ -311,4 +311,70 @@ export class AcceptorLoop {
     const { shards, counters } = this.#options;
     counters.rang(shards[shard]!.ring());
   };
+}
+
+// The acceptors of one thread as a single core, so that the loop performs each step for all of
+// them.
+
+/** Returns the acceptor itself if there is only one, otherwise a group of them. */
+export function acceptorGroup(cores: readonly AcceptorCore[]): LoopCore {
+  return cores.length === 1 ? cores[0]! : new AcceptorGroup(cores);
+}
+
+class AcceptorGroup implements LoopCore {
+  readonly pendingReplies: LoopCore["pendingReplies"];
+  readonly #cores: readonly AcceptorCore[];
+
+  constructor(cores: readonly AcceptorCore[]) {
+    this.#cores = cores;
+    this.pendingReplies = {
+      get expecting() {
+        return cores.reduce((sum, { pendingReplies }) => sum + pendingReplies.expecting, 0);
+      },
+      get asking() {
+        return cores.reduce((sum, { pendingReplies }) => sum + pendingReplies.asking, 0);
+      },
+      giveUp() {
+        for (const { pendingReplies } of cores) pendingReplies.giveUp();
+      },
+    };
+  }
+
+  publish(onPublished: (shard: number) => void): void {
+    for (const core of this.#cores) core.publish(onPublished);
+  }
+
+  takeAnswers(onWriterWaits: (shard: number) => void): number {
+    let taken = 0;
+    for (const core of this.#cores) taken += core.takeAnswers(onWriterWaits);
+    return taken;
+  }
+
+  flush(): void {
+    for (const core of this.#cores) core.flush();
+  }
+
+  wantRoom(): void {
+    for (const core of this.#cores) core.wantRoom();
+  }
+
+  get hasWork(): boolean {
+    return this.#cores.some(({ hasWork }) => hasWork);
+  }
+
+  get hasAnswers(): boolean {
+    return this.#cores.some(({ hasAnswers }) => hasAnswers);
+  }
+
+  get waitsForLog(): boolean {
+    return this.#cores.some(({ waitsForLog }) => waitsForLog);
+  }
+
+  get hasDurable(): boolean {
+    return this.#cores.some(({ hasDurable }) => hasDurable);
+  }
+
+  get hasRoomAgain(): boolean {
+    return this.#cores.some(({ hasRoomAgain }) => hasRoomAgain);
+  }
 }

@@ -2,8 +2,7 @@
 // sleeps when the loop does.
 
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
-import { Point, REAL_THREAD } from "../loop/point.ts";
-import type { ColocatedRole, ResidentShard } from "../loop/role.ts";
+import { type ColocatedRole, Point, REAL_THREAD, type ResidentShard } from "../loop/role.ts";
 import { AcceptorPollPolicy, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import { Counter, threadOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
@@ -17,14 +16,12 @@ import {
   type AcceptorSurroundings,
   type TransportKind,
 } from "./acceptor.ts";
-import { acceptorGroup } from "./acceptor-group.ts";
-import { AcceptorLoop } from "./acceptor-loop.ts";
+import { AcceptorLoop, acceptorGroup } from "./acceptor-loop.ts";
 import type { AcceptorCore } from "./connection/acceptor-core.ts";
-import type { MovedConnection } from "./migration/moved-connection.ts";
-import type { ConnectionContext } from "./sockets/connection-context.ts";
+import type { MovedConnection } from "./migration/client-state.ts";
+import type { ConnectionContext, ConnectionLog } from "./sockets/listener.ts";
 import { NetTransport } from "./sockets/net-transport.ts";
 import type { UringSockets } from "./sockets/uring-sockets.ts";
-import type { ConnectionLog } from "./state/connection-log.ts";
 
 export interface AcceptorThreadData extends AcceptorSettings {
   /** Index in the topology's threads. */

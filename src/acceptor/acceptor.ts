@@ -1,36 +1,208 @@
 // One acceptor of a thread: takes orders, listens, and passes clients to the transport.
 
 import type { ManualChange } from "../message/manual-change.ts";
-import type { Origin } from "../message/origins.ts";
-import { Counter, type Topology } from "../message/topology.ts";
+import {
+  acceptorRole,
+  Counter,
+  countersOf,
+  type Origin,
+  SESSIONS_PER_ACCEPTOR_MAX,
+  type Topology,
+  threadOfAcceptor,
+} from "../message/topology.ts";
 import { AUTH } from "../protocol/commands.ts";
-import { ConnectionCounts } from "../ring/connection-counts.ts";
+import { ConnectionCounts } from "../ring/connection-words.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
 import { AdmissionControl, type Entry } from "./admission/admission-control.ts";
 import type { AccessRules } from "./admission/listener-policy.ts";
 import { AcceptorCore } from "./connection/acceptor-core.ts";
-import { DescriptorShortage } from "./descriptor-shortage.ts";
-import { ConnectionMigrator } from "./migration/connection-migrator.ts";
-import { MigrationReceiver } from "./migration/migration-receiver.ts";
-import { MigrationWriter } from "./migration/migration-writer.ts";
-import type { MovedConnection } from "./migration/moved-connection.ts";
-import type { ConnectionContext } from "./sockets/connection-context.ts";
+import type { MovedConnection } from "./migration/client-state.ts";
+import { ConnectionMigrator, type Loads } from "./migration/connection-migrator.ts";
+import { MigrationReceiver, MigrationWriter } from "./migration/migration-ring.ts";
 import {
   type AcceptedHandle,
+  type ConnectionContext,
+  type ConnectionLog,
   type ListenAddress,
   Listener,
   peerAddress,
   peerName,
 } from "./sockets/listener.ts";
 import { TlsSockets } from "./sockets/tls-sockets.ts";
-import { Backlog } from "./state/backlog.ts";
-import { type ClosedConnection, ClosedConnections } from "./state/closed-connections.ts";
-import type { ConnectionFacts } from "./state/connection-facts.ts";
-import type { ConnectionLog } from "./state/connection-log.ts";
+import { type ClosedConnection, ClosedConnections, type ConnectionFacts } from "./state/connection-facts.ts";
 import { ManualChanges } from "./state/manual-changes.ts";
 import { type ProcessFacts, statsText } from "./state/stats-text.ts";
 
-import { ThreadLoads } from "./thread-loads.ts";
+// A shortage of file descriptors. New descriptors get the lowest free number, so one near the limit
+// means that all but the reserve are in use. Its connection is accepted only to be closed at once,
+// which affects no other client. The log reports the shortage once, and once more when it is over.
+
+/** Descriptors left to other threads such as the log's; with a low limit, only this share of it. */
+const DESCRIPTORS_KEPT = 32;
+const DESCRIPTORS_KEPT_SHARE = 1 / 8;
+/** A shortage of descriptors ends at this share of the connections at its start. */
+const OPEN_AGAIN_SHARE = 0.95;
+
+class DescriptorShortage {
+  /** Connections with this descriptor or a higher one are closed. */
+  readonly end: number;
+  readonly #tell: (level: "info" | "error", message: string) => void;
+  /** Connections at the moment the descriptors ran out; 0 while there are free ones. */
+  #openAtLimit = 0;
+
+  constructor(descriptorsMax: number, tell: (level: "info" | "error", message: string) => void) {
+    const kept = Math.min(DESCRIPTORS_KEPT, Math.floor(descriptorsMax * DESCRIPTORS_KEPT_SHARE));
+    this.end = descriptorsMax - kept;
+    this.#tell = tell;
+  }
+
+  /** Notes a connection beyond the last usable descriptor, with `open` connections. */
+  begin(open: number): void {
+    if (this.#openAtLimit > 0) return;
+    this.#openAtLimit = Math.max(1, open);
+    this.#tell(
+      "error",
+      `out of file descriptors with ${open} connections: new ones are closed until others end; raise the limit (ulimit -n, LimitNOFILE)`,
+    );
+  }
+
+  /** Notes that a connection has ended and `open` are left. */
+  noteOpen(open: number): void {
+    if (open >= this.#openAtLimit * OPEN_AGAIN_SHARE) return;
+    this.#openAtLimit = 0;
+    this.#tell("info", "file descriptors are free again: new connections are served");
+  }
+}
+
+// Load of the threads with acceptors: tells whether one of them can take one more connection.
+
+/** Minimum and maximum interval between two readings that show the current load, in ms. */
+const WINDOW_MS_MIN = 100;
+const WINDOW_MS_MAX = 2000;
+/** A thread that sleeps for this share of the time has capacity to spare. */
+const SPARE_SHARE = 0.25;
+/** Shares of sleep that differ by less count as equal. */
+const ABOUT = 0.1;
+/**
+ * Connections beyond which an acceptor takes no more from others, which leaves slots for new
+ * clients.
+ */
+const OPEN_MAX = SESSIONS_PER_ACCEPTOR_MAX / 2;
+
+export class ThreadLoads implements Loads {
+  readonly #threadOf: readonly number[];
+  /** By acceptor. */
+  readonly #counters: readonly Float64Array[];
+  readonly #acceptors: readonly (readonly number[])[];
+  readonly #own: number;
+  /**
+   * By thread: the time it had slept at the last reading, and its share of sleep between the last
+   * two.
+   */
+  readonly #idleMs: number[];
+  readonly #spare: number[];
+  #readAtMs = 0;
+
+  constructor(topology: Topology, acceptor: number) {
+    const { threads, acceptors } = topology;
+    const all = Array.from({ length: acceptors }, (_, each) => each);
+    this.#threadOf = all.map((each) => threadOfAcceptor(topology, each));
+    this.#counters = all.map((each) => countersOf(topology, acceptorRole(topology, each)));
+    this.#acceptors = threads.map((thread) => thread.acceptors);
+    this.#own = this.#threadOf[acceptor]!;
+    this.#idleMs = threads.map(() => 0);
+    this.#spare = threads.map(() => 0);
+  }
+
+  /**
+   * Returns whether an acceptor can take one more connection. Its thread must have capacity to
+   * spare, or be no busier than this one: otherwise a hot tube would pull all work to one core. The
+   * comparison of connections keeps two threads that exchange connections balanced.
+   */
+  mayTakeOne(acceptor: number, nowMs: number): boolean {
+    const thread = this.#threadOf[acceptor]!;
+    if (this.#counters[acceptor]![Counter.TakesMoved] !== 1) return false;
+    if (!this.#isFresh(nowMs) || this.#openOf(acceptor) >= OPEN_MAX) return false;
+    const [spare, ownSpare] = [this.#spare[thread]!, this.#spare[this.#own]!];
+    if (spare >= SPARE_SHARE) return true;
+    return spare >= ownSpare - ABOUT && this.#openAt(thread) <= this.#openAt(this.#own);
+  }
+
+  /** Takes a new reading if it is time. Returns whether the last reading is current. */
+  #isFresh(nowMs: number): boolean {
+    const windowMs = nowMs - this.#readAtMs;
+    if (windowMs < WINDOW_MS_MIN) return true;
+    this.#readAtMs = nowMs;
+    for (const [thread, acceptors] of this.#acceptors.entries()) {
+      if (acceptors.length === 0) continue;
+      const counters = this.#counters[acceptors[0]!]!;
+      const sinceMs = counters[Counter.IdleSinceMs]!;
+      const idleMs = counters[Counter.IdleMs]! + (sinceMs > 0 ? Math.max(0, nowMs - sinceMs) : 0);
+      this.#spare[thread] = (idleMs - this.#idleMs[thread]!) / windowMs;
+      this.#idleMs[thread] = idleMs;
+    }
+    return windowMs <= WINDOW_MS_MAX;
+  }
+
+  #openAt(thread: number): number {
+    return this.#acceptors[thread]!.reduce((open, acceptor) => open + this.#openOf(acceptor), 0);
+  }
+
+  #openOf(acceptor: number): number {
+    const counters = this.#counters[acceptor]!;
+    return counters[Counter.Connections]! + counters[Counter.MovedIn]! - counters[Counter.MovedOut]!;
+  }
+}
+
+// Lines or other items on their way to the main thread. The next batch is sent when the main thread
+// has taken the previous one. That bounds the backlog of a main thread that is slower than the
+// clients: excess items are dropped and counted.
+
+const ITEMS_MAX = 1000;
+
+export class Backlog<Item> {
+  readonly #send: (items: Item[], dropped: number) => void;
+  readonly #onDrop: () => void;
+  #items: Item[] = [];
+  #dropped = 0;
+  #underWay = false;
+
+  /** `onDrop` is called for each item that is not kept, `send` with their count later. */
+  constructor(send: (items: Item[], dropped: number) => void, onDrop: () => void = () => {}) {
+    this.#send = send;
+    this.#onDrop = onDrop;
+  }
+
+  add(item: Item): void {
+    if (this.#items.length < ITEMS_MAX) this.#items.push(item);
+    else this.drop();
+    if (!this.#underWay) this.flush();
+  }
+
+  /** Counts an item that is not kept. The count goes with the next one. */
+  drop(): void {
+    this.#dropped++;
+    this.#onDrop();
+  }
+
+  /** Called when the main thread has taken the last batch. */
+  taken(): void {
+    this.#underWay = false;
+    this.flush();
+  }
+
+  /**
+   * Sends the gathered items even if the last batch was not taken yet: for the last ones before an
+   * exit.
+   */
+  flush(): void {
+    if (this.#items.length === 0 && this.#dropped === 0) return;
+    this.#underWay = true;
+    this.#send(this.#items, this.#dropped);
+    this.#items = [];
+    this.#dropped = 0;
+  }
+}
 
 export type TransportKind = "libuv" | "io_uring";
 
@@ -42,7 +214,7 @@ export interface AcceptorSettings {
   /** File descriptors that the process may open. */
   descriptorsMax: number;
   rules: AccessRules;
-  /** See ring/connection-counts.ts; undefined if the number of connections has no limit. */
+  /** See ring/connection-words.ts; undefined if the number of connections has no limit. */
   connectionCounts: { buffer: SharedArrayBuffer; seed: number } | undefined;
 }
 

@@ -1,6 +1,6 @@
 // Authenticates clients by a token, by a name and password, or by the names in a certificate.
 
-import type { CostlyCheck } from "./failure-limit.ts";
+import type { CostlyCheck } from "./client-address.ts";
 import type { Identity } from "./identity.ts";
 import { hashOf, isPassword, sameHash } from "./secrets.ts";
 import { type Proof, type Token, tokenLine } from "./token-file.ts";

@@ -6,8 +6,7 @@
 // A file without tokens has the line "# no tokens": other comments may be the rest of a file that
 // was cut.
 
-import type { Identity } from "./identity.ts";
-import { ROLES } from "./permission.ts";
+import { type Identity, ROLES } from "./identity.ts";
 
 /** How a client proves that it holds a token. */
 export type Proof =

@@ -9,7 +9,7 @@
 // server starts on it.
 
 import { assert } from "./assert.ts";
-import { segmentName } from "./segment-name.ts";
+import { segmentName } from "./text.ts";
 
 const BLOCK_BYTES = 512;
 const FORMAT = 1;

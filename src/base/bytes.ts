@@ -2,6 +2,24 @@
 
 import * as ascii from "./ascii.ts";
 
+// A byte array with a view of the same memory for numbers.
+
+/** `bytes`, and a DataView of the same memory. */
+export class Memory {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+
+  /** Returns a zeroed block of `bytes` bytes. */
+  static ofSize(bytes: number): Memory {
+    return new Memory(new Uint8Array(bytes));
+  }
+}
+
 // A local constant, because each use of an imported one loads it again.
 const { ZERO } = ascii;
 
@@ -83,4 +101,22 @@ export function decimalDigits(value: number): number {
   let digits = 1;
   for (let limit = 10; value >= limit; limit *= 10) digits++;
   return digits;
+}
+
+// The hash that decides which shard owns a tube: 32-bit FNV-1a with a final mix for good low bits.
+
+/**
+ * Returns the hash of the tube name in `bytes[start, end)`. It depends on the name alone, so any
+ * thread can compute it.
+ */
+export function tubeHash(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c9dc5;
+  for (let i = start; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
+  return (hash ^ (hash >>> 13)) >>> 0;
+}
+
+/** Returns the shard, 0 to `shardCount - 1`, that owns the tube name in `bytes[start, end)`. */
+export function shardOfTube(bytes: Uint8Array, start: number, end: number, shardCount: number): number {
+  return shardCount === 1 ? 0 : tubeHash(bytes, start, end) % shardCount;
 }

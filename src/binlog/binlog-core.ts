@@ -6,18 +6,21 @@
 // the same loop with its own disk and time.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { shardOfTube } from "../base/tube-hash.ts";
-import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/append.ts";
-import { backupWords } from "../message/backup.ts";
-import { RECORD_ID_AT } from "../message/record.ts";
-import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../message/topology.ts";
-import type { BackupWords } from "../ring/backup-words.ts";
+import { shardOfTube } from "../base/bytes.ts";
+import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber, RECORD_ID_AT } from "../message/record.ts";
+import {
+  backupWords,
+  binlogRole,
+  ControlWord,
+  Counter,
+  countersOf,
+  type Topology,
+} from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
-import { FileTable } from "../ring/file-table.ts";
-import { JobIds } from "../ring/job-ids.ts";
-import { LentIds } from "../ring/lent-ids.ts";
-import { LogWord, LogWords } from "../ring/log-words.ts";
-import { EMPTY, RingReader } from "../ring/ring-reader.ts";
+import { FileTable } from "../ring/job-directory.ts";
+import { JobIds, LentIds } from "../ring/job-ids.ts";
+import { type BackupWords, LogWord, LogWords } from "../ring/log-words.ts";
+import { EMPTY, RingReader } from "../ring/ring.ts";
 import type { CutState } from "./live/log-cut.ts";
 import type { Storage } from "./live/storage.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";

@@ -2,17 +2,89 @@
 // progress. The thread sleeps between turns.
 
 import { assert } from "../base/assert.ts";
-import { Point, type Surroundings } from "../loop/point.ts";
-import type { Role } from "../loop/role.ts";
-import { ControlWord } from "../message/topology.ts";
+import { type ColocatedRole, Point, type Role, type Surroundings } from "../loop/role.ts";
+import { LOG_BATCH_BYTES_MAX, LOG_BATCH_HEADER_BYTES } from "../message/log-batch.ts";
+import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
 import type { TurnCounters } from "../message/turn-counters.ts";
 import type { ControlWords } from "../ring/control-words.ts";
-import type { Doorbell } from "../ring/doorbell.ts";
-import type { BatchRing } from "./batch-ring.ts";
+import { Doorbell } from "../ring/doorbell.ts";
+import { BatchWord } from "../ring/log-words.ts";
+import { FULL, RingWriter } from "../ring/ring.ts";
 import type { BinlogCore } from "./binlog-core.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
+import type { BatchSink } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
+
+// Sends batches to the group's thread. If the ring has no room for a batch, it keeps the batch, and
+// the log takes no more records until it is sent.
+
+export class BatchRing implements BatchSink {
+  readonly #ring: RingWriter;
+  readonly #bell: Doorbell;
+  readonly #word: BatchWord;
+  readonly #message: BatchWord;
+  readonly #kept: { bytes: Uint8Array; numbers: Float64Array }[] = [];
+  #taken: number;
+
+  /** The first batch follows batch `n`. */
+  constructor(topology: Topology, n: number) {
+    assert(n > 0, "a batch that others follow has a number");
+    this.#ring = new RingWriter(binlogGroup(topology).ring);
+    this.#bell = new Doorbell(new Int32Array(topology.doorbells), groupBell(topology));
+    const words = new Int32Array(topology.control);
+    this.#word = new BatchWord(words, ControlWord.AcknowledgedBatch);
+    this.#message = new BatchWord(words, ControlWord.AcknowledgedMessage);
+    this.#taken = n;
+  }
+
+  get hasRoom(): boolean {
+    this.#sendKept();
+    return this.#kept.length === 0 && this.#ring.hasRoom(this.#ring.messageBytesMax);
+  }
+
+  get acknowledged(): number {
+    return this.#word.read(this.#taken);
+  }
+
+  get acknowledgedMessage(): number {
+    return this.#message.lowBits;
+  }
+
+  /** Asks the group's thread to ring once there is room. */
+  wantRoom(): void {
+    if (!this.hasRoom) this.#ring.wantRoom();
+  }
+
+  take(bytes: Uint8Array, numbers: Float64Array): void {
+    assert(
+      bytes.length >= LOG_BATCH_HEADER_BYTES && bytes.length <= LOG_BATCH_BYTES_MAX,
+      "a batch has at most the maximum size",
+    );
+    this.#taken++;
+    if (this.#kept.length === 0 && this.#send(bytes, numbers)) return;
+    this.#kept.push({ bytes: bytes.slice(), numbers: numbers.slice() });
+  }
+
+  #sendKept(): void {
+    while (this.#kept.length > 0 && this.#send(this.#kept[0]!.bytes, this.#kept[0]!.numbers))
+      this.#kept.shift();
+  }
+
+  #send(bytes: Uint8Array, numbers: Float64Array): boolean {
+    assert(numbers.length > 0, "a batch has the numbers of all shards");
+    const ring = this.#ring;
+    const headBytes = 8 + 8 * numbers.length;
+    const offset = ring.claim(headBytes + bytes.length);
+    if (offset === FULL) return false;
+    ring.uint32[(offset >> 2) + 1] = bytes.length;
+    ring.float64.set(numbers, (offset >> 3) + 1);
+    ring.bytes.set(bytes, offset + headBytes);
+    ring.publish();
+    this.#bell.ring();
+    return true;
+  }
+}
 
 /** The next action. Work may write and sync as well, so the loop publishes the progress twice. */
 const Action = {
@@ -210,5 +282,71 @@ export class BinlogLoop implements Role {
   #ringAcceptors(): void {
     const { acceptors, counters } = this.#options;
     for (const acceptor of acceptors) counters.rang(acceptor.ring());
+  }
+}
+
+// Runs the log in the thread of acceptors and shards, after them, so that a reply waits for the
+// disk but not for another thread. Its own work (making room, compaction) takes one slice in each
+// pass of the thread.
+
+export class ColocatedLog implements ColocatedRole {
+  readonly #role: BinlogLoop;
+  readonly #onEnded: () => void;
+  #isInTurn = false;
+  #hasEnded = false;
+
+  /** Calls `onEnded` once: when the log was stopped and has taken everything, or has failed. */
+  constructor(role: BinlogLoop, onEnded: () => void) {
+    this.#role = role;
+    this.#onEnded = onEnded;
+  }
+
+  get begunAtMs(): number {
+    return this.#role.begunAtMs;
+  }
+
+  get taken(): number {
+    return this.#role.taken;
+  }
+
+  get hasMore(): boolean {
+    return this.#role.hasMore;
+  }
+
+  get hasWork(): boolean {
+    return !this.#hasEnded && (this.#role.hasWork || this.#role.worksOn);
+  }
+
+  get isInTurn(): boolean {
+    return this.#isInTurn;
+  }
+
+  get nextDueAtMs(): number {
+    return this.#hasEnded ? Number.POSITIVE_INFINITY : this.#role.nextDueAtMs;
+  }
+
+  wantRoom(): void {
+    this.#role.wantRoom();
+  }
+
+  next(): Point {
+    if (this.#hasEnded) return Point.Ended;
+    const point = this.#role.next();
+    this.#isInTurn = point === Point.HeldUp;
+    if (point !== Point.Ended) return point;
+    this.#hasEnded = true;
+    this.#onEnded();
+    return point;
+  }
+
+  /**
+   * Runs a whole turn for a shard of this thread that can't continue a command until the log takes
+   * its records. Returns false if there is nothing to do now: see `nextDueAtMs`.
+   */
+  turn(nowMs: number): boolean {
+    if (this.#hasEnded || !(this.#isInTurn || this.hasWork || this.nextDueAtMs <= nowMs)) return false;
+    while (this.next() === Point.HeldUp);
+    assert(!this.#isInTurn, "turns don't nest");
+    return true;
   }
 }

@@ -4,34 +4,80 @@
 import { randomInt } from "node:crypto";
 import type { MessagePort } from "node:worker_threads";
 import { assert } from "../base/assert.ts";
-import { REAL_THREAD } from "../loop/point.ts";
-import { type Origin, originsOf } from "../message/origins.ts";
-import { ControlWord, portBell, type Topology, threadOfShard } from "../message/topology.ts";
+import { REAL_THREAD } from "../loop/role.ts";
+import {
+  ControlWord,
+  type Origin,
+  originsOf,
+  portBell,
+  type Topology,
+  threadOfShard,
+} from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
-import { BatchRing } from "./batch-ring.ts";
 import { BinlogCore } from "./binlog-core.ts";
-import { BinlogLoop } from "./binlog-loop.ts";
+import { BatchRing, BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
+import { noteStart, readGroupFile } from "./disk/checked-json.ts";
 import { DirectoryLock } from "./disk/directory-lock.ts";
-import { readGroupFile } from "./disk/group-file.ts";
-import { RealBackgroundSync } from "./disk/real-background-sync.ts";
-import { RealDisk } from "./disk/real-disk.ts";
-import { noteStart } from "./disk/starts-file.ts";
+import { isCodeReadable } from "./disk/readable-code.ts";
+import { RealBackgroundSync, RealDisk } from "./disk/real-disk.ts";
 import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
-import type { StorageNotice } from "./live/storage-options.ts";
-import type { SyncEvery } from "./live/sync-policy.ts";
+import type { StorageNotice, SyncEvery } from "./live/storage-options.ts";
 import { openBinlog } from "./open-binlog.ts";
-import { isCodeReadable } from "./readable-code.ts";
-import type { OpenOptions } from "./recovery/open-options.ts";
+import { type OpenOptions, StartInterrupted } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
-import { StartInterrupted } from "./recovery/start-interrupted.ts";
-import { ShardFeed } from "./shard-feed.ts";
+
+// Sends the jobs of a recovered log to one shard.
+
+/** Number of batches that a shard may have waiting while the next segment is read. */
+const BATCHES_AHEAD = 2;
+
+/** Keeps a few batches ahead of the shard's loading. */
+export class ShardFeed {
+  readonly #port: MessagePort;
+  #ahead = 0;
+  #onLoaded: (() => void) | undefined;
+
+  /** `warn` is called with the shard's warnings for the operator. */
+  constructor(port: MessagePort, warn: (warning: string) => void) {
+    this.#port = port;
+    port.on("message", (message: "loaded" | { readonly warnings: readonly string[] }) => {
+      if (message !== "loaded") for (const warning of message.warnings) warn(warning);
+      this.#ahead--;
+      assert(this.#ahead >= 0, "a shard loads no more than it was sent");
+      this.#onLoaded?.();
+    });
+  }
+
+  async send(batch: { bytes: Uint8Array; offsets: Uint32Array }): Promise<void> {
+    assert(batch.offsets.length > 0, "a batch has jobs");
+    this.#ahead++;
+    this.#port.postMessage(batch);
+    await this.#until(BATCHES_AHEAD);
+  }
+
+  async end(): Promise<void> {
+    this.#ahead++;
+    this.#port.postMessage("end");
+    await this.#until(0);
+    assert(this.#ahead === 0, "a shard has loaded everything at the end");
+    this.#port.close();
+  }
+
+  async #until(ahead: number): Promise<void> {
+    while (this.#ahead > ahead) {
+      await new Promise<void>((resolve) => {
+        this.#onLoaded = resolve;
+      });
+    }
+  }
+}
 
 export interface BinlogData {
   topology: Topology;

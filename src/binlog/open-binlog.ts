@@ -2,7 +2,7 @@
 // salvages, and begins.
 
 import { assert } from "../base/assert.ts";
-import { segmentName } from "../base/segment-name.ts";
+import { segmentName } from "../base/text.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";

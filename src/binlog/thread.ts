@@ -3,7 +3,7 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
-import { Point, REAL_THREAD } from "../loop/point.ts";
+import { Point, REAL_THREAD } from "../loop/role.ts";
 import { IdleSpin } from "../loop/waiting-policy.ts";
 import { binlogBell } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";

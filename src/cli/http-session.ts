@@ -2,7 +2,7 @@
 
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { CommandFailed, ExitCode } from "./exit-code.ts";
+import { CommandFailed, ExitCode } from "./output.ts";
 import type { Target } from "./target.ts";
 
 const BODY_BYTES_MAX = 64 << 20;

@@ -12,8 +12,7 @@ import {
   Unauthorized,
 } from "../client/errors.ts";
 import { type Check, each, timeout } from "./argument.ts";
-import { CommandFailed, ExitCode } from "./exit-code.ts";
-import { tell } from "./output.ts";
+import { CommandFailed, ExitCode, tell } from "./output.ts";
 import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 

@@ -1,15 +1,11 @@
 // Connection of an operator command to a server that speaks beanstalkd's protocol: runnerbean or
 // beanstalkd.
 
-import { isTubeName } from "../client/command-text.ts";
-import { dialer } from "../client/dial.ts";
-import { notSo, reportEntries, reportLines, unquoted } from "../client/dictionary.ts";
+import { isTubeName, notSo, reportEntries, reportLines, unquoted } from "../client/command-text.ts";
 import { ConnectionLost, NotSupported, ProtocolError } from "../client/errors.ts";
-import { TIMER_MS_MAX } from "../client/link.ts";
-import { mustKnow } from "../client/origins.ts";
-import type { Reply } from "../client/reply-reader.ts";
-import { type Origins, Wire } from "../client/wire.ts";
-import { CommandFailed, ExitCode } from "./exit-code.ts";
+import { mustKnow, TIMER_MS_MAX } from "../client/link.ts";
+import { dialer, type Origins, type Reply, Wire } from "../client/wire.ts";
+import { CommandFailed, ExitCode } from "./output.ts";
 import type { Target } from "./target.ts";
 
 const DIAL_MS = 5000;

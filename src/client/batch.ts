@@ -1,7 +1,6 @@
 // A batch of jobs, and jobs that wait for it.
 
-import { duration, tubeName } from "./command-text.ts";
-import { listOf, notSo, parseReport, unquoted } from "./dictionary.ts";
+import { duration, listOf, notSo, parseReport, tubeName, unquoted } from "./command-text.ts";
 import type { Link } from "./link.ts";
 import type { Put, PutOptions } from "./put.ts";
 import type { Wire } from "./wire.ts";

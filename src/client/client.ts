@@ -1,7 +1,6 @@
 // Entry point `runnerbean/client`: a Node client for this server and for any beanstalkd.
 
 export type { Batch, BatchOutcome, BatchReport, BatchState, ListedBatch } from "./batch.ts";
-export { type Codec, json, text } from "./codec.ts";
 export {
   BadFormat,
   BadSchedule,
@@ -26,10 +25,10 @@ export {
 export type { Job, JobHandle, JobReport, JobState, JobStats, UpdateOptions } from "./job.ts";
 export type { ConnectionEvent } from "./link.ts";
 export type { Meta } from "./meta.ts";
+export { type Codec, json, text } from "./meta.ts";
 export type { Put, PutCounts, PutOptions } from "./put.ts";
 export { type ConnectOptions, connect, type Queue, type ReserveOptions, type ServerStats } from "./queue.ts";
-export type { Schedule } from "./schedule.ts";
-export type { ListedSchedule, Missed, ScheduleOptions, ScheduleReport } from "./schedule-text.ts";
+export type { ListedSchedule, Missed, Schedule, ScheduleOptions, ScheduleReport } from "./schedule.ts";
 export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";
 export type { ReserveOrder } from "./wire.ts";
 export { type Handler, type Worker, type WorkOptions, work } from "./worker.ts";

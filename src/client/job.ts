@@ -1,14 +1,20 @@
 // Jobs: one known by its id, one in a listing, and one that this client holds.
 
 import type { FixedCounterName, JobCounters } from "../schema/job.ts";
-import type { Codec } from "./codec.ts";
-import { optionsText, whole, wholeLong, wholeSeconds } from "./command-text.ts";
-import { fromLatin1, parseJobReport, parseReport, type Words } from "./dictionary.ts";
+import {
+  fromLatin1,
+  optionsText,
+  parseJobReport,
+  parseReport,
+  type Words,
+  whole,
+  wholeLong,
+  wholeSeconds,
+} from "./command-text.ts";
 import { JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
-import type { Meta } from "./meta.ts";
-import type { Reply, ReservedBody } from "./reply-reader.ts";
-import type { Wire } from "./wire.ts";
+import type { Codec, Meta } from "./meta.ts";
+import type { Reply, ReservedBody, Wire } from "./wire.ts";
 
 export type JobState = "ready" | "delayed" | "reserved" | "buried";
 type Facts = Words<"id pri age delay ttr timeLeft file">;

@@ -2,12 +2,60 @@
 // until it is connected.
 
 import type { Socket } from "node:net";
-import { clientName } from "./client-name.ts";
-import { reportLines } from "./dictionary.ts";
-import { Closed, ConnectionLost, ProtocolError, ReplyError } from "./errors.ts";
-import { mustKnow } from "./origins.ts";
-import type { Reply } from "./reply-reader.ts";
-import { Wire } from "./wire.ts";
+import { hostname } from "node:os";
+import { reportLines } from "./command-text.ts";
+import { Closed, ConnectionLost, OtherServer, ProtocolError, ReplyError } from "./errors.ts";
+import { type Reply, Wire } from "./wire.ts";
+
+// The client's name on the server: the extension `name`.
+
+const NAME_BYTES_MAX = 63;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a name can't have these
+const BLANK_OR_CONTROL = /[\x00-\x20\x7f]/;
+
+/**
+ * Returns the name as the protocol's Latin-1: the given one, or host and process id; the label
+ * follows after a slash. Throws TypeError for a name that the server would refuse.
+ */
+export function clientName(given: string | undefined, label?: string): string {
+  const end = label === undefined ? "" : `/${label}`;
+  const name = `${given ?? ownName(end)}${end}`;
+  const bytes = Buffer.from(name);
+  if (given === "" || label === "" || BLANK_OR_CONTROL.test(name) || bytes.length > NAME_BYTES_MAX)
+    throw new TypeError(
+      `${JSON.stringify(name)} is not a valid name: 1 to ${NAME_BYTES_MAX} bytes with the label, without blanks`,
+    );
+  return bytes.toString("latin1");
+}
+
+/** Returns the host, shortened so that the rest fits, and the process id. */
+function ownName(end: string): string {
+  const pid = `:${process.pid}`;
+  const hostBytes = Math.max(1, NAME_BYTES_MAX - pid.length - Buffer.byteLength(end));
+  return `${hostname()
+    .replace(/[^!-~]/g, "_")
+    .slice(0, hostBytes)}${pid}`;
+}
+
+// Whether a job id means the same job on two connections.
+//
+// A job id is only valid on the server that gave it, and on servers that continue its log. Behind
+// the same address, a server without a log begins at 1 again, and a restored backup gives the ids
+// after the backup a second time.
+
+/**
+ * Throws OtherServer if `id`, which the server of the connection `giver` gave, may mean something
+ * else on the connection `wire`.
+ */
+export async function mustKnow(what: string, id: number, giver: Wire, wire: Wire): Promise<void> {
+  const [given, known] = await Promise.all([giver.origins(), wire.origins()]);
+  const [origin] = given.keys();
+  // If the connection has broken meanwhile, the caller's command fails without being sent.
+  if (wire.isLost || (origin !== undefined && id < (known.get(origin) ?? 0))) return;
+  throw new OtherServer(
+    `${what}: nothing was sent, because the server is another one now: it was replaced, restored from a backup, or restarted without its log`,
+  );
+}
 
 /** Connection events, for a log. */
 export type ConnectionEvent =

@@ -2,22 +2,17 @@
 
 import type { ConnectionOptions } from "node:tls";
 import { Batch, type ListedBatch, listBatches } from "./batch.ts";
-import { clientName } from "./client-name.ts";
-import { type Codec, plain } from "./codec.ts";
-import { tubeName, wholeLong } from "./command-text.ts";
-import { dialer, serverOf } from "./dial.ts";
-import { parseReport, reportLines, unquoted, type Words } from "./dictionary.ts";
+import { parseReport, reportLines, tubeName, unquoted, type Words, wholeLong } from "./command-text.ts";
 import { ConnectionLost } from "./errors.ts";
 import { Job, JobHandle } from "./job.ts";
-import { Link, type LinkOptions } from "./link.ts";
-import { type Meta, metaOf } from "./meta.ts";
+import { clientName, Link, type LinkOptions } from "./link.ts";
+import { type Codec, type Meta, metaOf, plain } from "./meta.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
 import { Reserver } from "./reserver.ts";
-import { listSchedules, Schedule } from "./schedule.ts";
-import type { ListedSchedule } from "./schedule-text.ts";
+import { type ListedSchedule, listSchedules, Schedule } from "./schedule.ts";
 import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
-import type { ReserveOrder, Wire } from "./wire.ts";
+import { dialer, type ReserveOrder, serverOf, type Wire } from "./wire.ts";
 
 export interface ConnectOptions extends LinkOptions {
   /** Enables TLS with these options of `node:tls`. */

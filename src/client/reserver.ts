@@ -1,13 +1,12 @@
 // Reserves jobs from a list of tubes, on as many connections as needed so that no command waits
 // behind a reserve.
 
-import type { Codec } from "./codec.ts";
 import { duration, tubeName, wholeSeconds } from "./command-text.ts";
 import { Closed, NotSupported } from "./errors.ts";
 import { Job } from "./job.ts";
 import type { Link } from "./link.ts";
-import type { ReservedBody } from "./reply-reader.ts";
-import { type ReserveOrder, WATCHED_AT_FIRST, type Watched, type Wire } from "./wire.ts";
+import type { Codec } from "./meta.ts";
+import { type ReservedBody, type ReserveOrder, WATCHED_AT_FIRST, type Watched, type Wire } from "./wire.ts";
 
 interface Demand {
   /** Called again whenever the command is sent again. */

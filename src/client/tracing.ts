@@ -2,9 +2,9 @@
 // @opentelemetry/api.
 
 import { createRequire } from "node:module";
-import type { Server } from "./dial.ts";
 import type { Job } from "./job.ts";
 import type { Meta } from "./meta.ts";
+import type { Server } from "./wire.ts";
 
 // Not imported: users without the package compile this file's declarations, too.
 type Api = typeof import("@opentelemetry/api");

@@ -1,11 +1,21 @@
 // A tube and its management.
 
-import type { Codec } from "./codec.ts";
-import { optionsText, tubeName, tubePattern, whole, wholeSeconds } from "./command-text.ts";
-import { camelCase, listedJob, listOf, parseReport, type Words } from "./dictionary.ts";
+import {
+  camelCase,
+  listedJob,
+  listOf,
+  optionsText,
+  parseReport,
+  tubeName,
+  tubePattern,
+  type Words,
+  whole,
+  wholeSeconds,
+} from "./command-text.ts";
 import { NotFound } from "./errors.ts";
 import { JobHandle, type JobState } from "./job.ts";
 import type { Link } from "./link.ts";
+import type { Codec } from "./meta.ts";
 import type { Wire } from "./wire.ts";
 
 type JobCounts =

@@ -1,9 +1,186 @@
 // One connection: sends commands, several per write, and matches the replies in order.
 
-import type { Socket } from "node:net";
-import { reportLines } from "./dictionary.ts";
+import { connect as connectNet, isIP, type NetConnectOpts, type Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { reportLines } from "./command-text.ts";
 import { ConnectionLost, errorOf, NotSupported, ProtocolError } from "./errors.ts";
-import { type Reply, ReplyReader } from "./reply-reader.ts";
+import { type Meta, metaOf } from "./meta.ts";
+
+// Opens sockets to an address: `host:port`, `[::1]:port`, `unix:PATH`, `tls:host:port`.
+
+const PORT = 11_300;
+const KEEP_ALIVE_MS = 30_000;
+const ADDRESS = /^(?:tls:|tcp:|beanstalk:)?(?:\/\/)?(?:\[([\da-fA-F:.]+)\]|([^:/[\]\s]+))(?::(\d{1,5}))?$/;
+
+/** A server as OpenTelemetry names it: host and port, or the path of a socket. */
+export interface Server {
+  readonly address: string;
+  readonly port?: number;
+}
+
+/**
+ * Returns a function that opens a connected socket, after the handshake with TLS. Throws TypeError
+ * for an invalid address.
+ */
+export function dialer(
+  address: string,
+  tls: ConnectionOptions | undefined,
+  limitMs = 10_000,
+): () => Promise<Socket> {
+  const { address: host, port } = serverOf(address);
+  if (port === undefined) return () => dial({ path: host }, tls, limitMs);
+  // SNI allows names but no IP addresses.
+  const secure =
+    address.startsWith("tls:") || tls !== undefined
+      ? { ...(isIP(host) ? {} : { servername: host }), ...tls }
+      : undefined;
+  return () => dial({ host, port }, secure, limitMs);
+}
+
+/** Returns the host and the port of an address, or the path of a unix socket as the host. */
+export function serverOf(address: string): Server {
+  if (address.startsWith("unix:")) return { address: address.slice(5) };
+  const [, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];
+  const host = v6 ?? name;
+  const port = Number(digits);
+  if (host === undefined || port < 1 || port > 65_535)
+    throw new TypeError(
+      `${address} is not a valid address: host:port, [::1]:port, unix:PATH or tls:host:port`,
+    );
+  return { address: host, port };
+}
+
+function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = tls === undefined ? connectNet(where) : connectTls({ ...where, ...tls });
+    const fail = (cause?: NodeJS.ErrnoException): void => {
+      clearTimeout(timer);
+      socket.destroy();
+      // For a name with several addresses, the error's message is empty.
+      const why =
+        cause === undefined ? `no connection within ${limitMs} ms` : cause.message || `${cause.code}`;
+      reject(new ConnectionLost(why, false, cause));
+    };
+    const timer = setTimeout(fail, limitMs);
+    socket.once("error", fail);
+    socket.once(tls === undefined ? "connect" : "secureConnect", () => {
+      clearTimeout(timer);
+      socket.off("error", fail);
+      socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
+      resolve(socket);
+    });
+  });
+}
+
+// Splits the server's data into replies, by their first words alone.
+
+export interface ReservedBody {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+  readonly tube: string | undefined;
+  /** With `meta=yes`, and in no other reply. */
+  readonly meta: Meta;
+}
+
+export interface Reply {
+  /** Without its CR LF. */
+  readonly line: string;
+  readonly words: readonly string[];
+  /** For OK and FOUND. */
+  readonly body?: Uint8Array;
+  /** For RESERVED and RESERVED_BATCH. */
+  readonly jobs: readonly ReservedBody[];
+}
+
+/** The longest line is DELETED_BATCH with a thousand missing ids. */
+const LINE_BYTES_MAX = 65_536;
+const BODY_BYTES_MAX = 2 ** 30;
+const JOBS_MAX = 1000;
+/** Position of the word with the length of the body. */
+const LENGTH_AT: Readonly<Record<string, number>> = { OK: 1, RESERVED: 2, FOUND: 2 };
+
+export class ReplyReader {
+  readonly #onReply: (reply: Reply) => void;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** Number of bytes that must arrive before it is worth looking again. */
+  #needed = 1;
+  #batch: { line: string; words: string[]; left: number; jobs: ReservedBody[] } | undefined;
+
+  constructor(onReply: (reply: Reply) => void) {
+    this.#onReply = onReply;
+  }
+
+  /** Throws ProtocolError for invalid data. */
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes < this.#needed) return;
+    const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
+    let at = 0;
+    for (let end = 0; end >= 0; at = Math.max(at, end)) end = this.#next(bytes, at);
+    // A copy, so that a small rest doesn't keep the whole chunk alive.
+    this.#chunks = at === bytes.length ? [] : [Buffer.from(bytes.subarray(at))];
+    this.#bytes = bytes.length - at;
+  }
+
+  /** Returns the end of the line at `at` and its body, or -1 if they are incomplete. */
+  #next(bytes: Buffer, at: number): number {
+    const lineEnd = bytes.indexOf("\r\n", at);
+    if ((lineEnd < 0 ? bytes.length : lineEnd) - at > LINE_BYTES_MAX)
+      throw new ProtocolError("an endless line");
+    this.#needed = bytes.length - at + 1;
+    if (lineEnd < 0) return -1;
+    const line = bytes.toString("latin1", at, lineEnd);
+    const words = line.split(" ");
+    const lengthAt = LENGTH_AT[words[0]!];
+    if (!/^[A-Z_]+$/.test(words[0]!))
+      throw new ProtocolError(`${JSON.stringify(line.slice(0, 60))} is not a valid reply`);
+    const start = lineEnd + 2;
+    if (lengthAt === undefined) {
+      this.#reply(line, words, undefined);
+      return start;
+    }
+    const end = start + numberOf(words[lengthAt], BODY_BYTES_MAX);
+    this.#needed = end + 2 - at;
+    if (bytes.length < end + 2) return -1;
+    if (bytes.toString("latin1", end, end + 2) !== "\r\n")
+      throw new ProtocolError("a body is longer than announced");
+    this.#reply(line, words, new Uint8Array(bytes.subarray(start, end)));
+    return end + 2;
+  }
+
+  #reply(line: string, words: string[], body: Uint8Array | undefined): void {
+    const [word, id] = words;
+    if (word === "RESERVED_BATCH") this.#batch = { line, words, left: numberOf(id, JOBS_MAX), jobs: [] };
+    else if (word === "RESERVED") {
+      this.#batch ??= { line, words, left: 1, jobs: [] };
+      this.#batch.jobs.push({ id: numberOf(id, Number.MAX_SAFE_INTEGER), bytes: body!, ...detailsOf(words) });
+      this.#batch.left--;
+    } else if (this.#batch !== undefined) throw new ProtocolError(`${word} within a batch`);
+    const batch = this.#batch ?? { line, words, left: 0, jobs: [], ...(body && { body }) };
+    if (batch.left > 0) return;
+    this.#batch = undefined;
+    this.#onReply(batch);
+  }
+}
+
+const META = "meta=";
+const NO_META: Meta = Object.freeze({});
+
+/** Returns the part after the length of a job. The name of a tube has no `=`. */
+function detailsOf([, , , ...details]: readonly string[]): Pick<ReservedBody, "tube" | "meta"> {
+  const [first] = details;
+  const tube = first?.startsWith(META) ? undefined : first;
+  const pairs = details.filter((word) => word.startsWith(META)).map((word) => word.slice(META.length));
+  return { tube, meta: pairs.length === 0 ? NO_META : metaOf(pairs) };
+}
+
+function numberOf(word: string | undefined, most: number): number {
+  if (word === undefined || !/^\d{1,16}$/.test(word) || Number(word) > most)
+    throw new ProtocolError(`${word} is not a number up to ${most}`);
+  return Number(word);
+}
 
 interface UnderWay {
   readonly command: string;

@@ -1,16 +1,138 @@
 // Reserves of several jobs by one command, on this shard or over several.
 
 import { assert } from "../base/assert.ts";
-import { ReserveOrder } from "../protocol/reserve-order.ts";
-import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { type BatchLimits, type ListedJob, ReserveBatch, wasLost } from "./jobs/reserve-batch.ts";
+import { ReserveOrder } from "../protocol/request.ts";
+import { JobCounter } from "../schema/job.ts";
+import { ResumedTubes } from "./delivery.ts";
+import { betterJob, JobState, type JobTable, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { BestHeap } from "./queues/heaps.ts";
 import { Reservations, TURN_LOOKS } from "./reservations.ts";
-import { ReadyWalk } from "./tubes/ready-walk.ts";
-import { ResumedTubes } from "./tubes/resumed-tubes.ts";
+import type { Session } from "./state/session.ts";
+import { type TubeInTurn, type TubeTurns, TurnHeap } from "./state/tube-turns.ts";
 import type { Tube } from "./tubes/tube.ts";
-import type { Session } from "./waiting/session.ts";
-import type { TubeTurns } from "./waiting/tube-turns.ts";
-import { type TubeInTurn, TurnHeap } from "./waiting/turn-heap.ts";
+
+// The rules of a batch: how many of the next best jobs go together.
+
+/** A job as listed for a batch over several shards. */
+export interface ListedJob {
+  readonly id: number;
+  readonly pri: number;
+  readonly bodyBytes: number;
+}
+
+export interface BatchLimits {
+  readonly jobsMax: number;
+  /** Maximum bytes of all bodies; the first job goes whatever its size. */
+  readonly bytesMax: number;
+}
+
+/**
+ * Returns whether a reservation of the job ended by its TTR or with its holder's connection. Such a
+ * job travels alone: if it kills its workers, it must not take other jobs down with it again and
+ * again.
+ */
+export function wasLost(jobs: JobTable, slot: number): boolean {
+  const page = jobs.pageOf(slot);
+  const row = rowOf(slot);
+  return (
+    page.count(row, JobCounter.reserves) >
+    page.count(row, JobCounter.releases) + page.count(row, JobCounter.buries)
+  );
+}
+
+/** Judges jobs one after another, best first. */
+class ReserveBatch {
+  readonly #jobs: JobTable;
+  readonly #limits: BatchLimits;
+  #count = 0;
+  #bytes = 0;
+  /** Whether no further job fits. */
+  isOver = false;
+
+  constructor(jobs: JobTable, limits: BatchLimits) {
+    this.#jobs = jobs;
+    this.#limits = limits;
+  }
+
+  /** Returns whether the job goes with those before it. If not, the batch ends before it. */
+  takes(slot: number): boolean {
+    assert(slot !== NO_SLOT, "a batch takes jobs");
+    if (this.isOver || this.#count === this.#limits.jobsMax) return false;
+    const isLost = wasLost(this.#jobs, slot);
+    this.#bytes += this.#jobs.pageOf(slot).bodyBytes[rowOf(slot)]!;
+    if (this.#count > 0 && (isLost || this.#bytes > this.#limits.bytesMax)) return false;
+    this.#count++;
+    assert(this.#count <= this.#limits.jobsMax, "a batch has no more jobs than its limit");
+    this.isOver = isLost || this.#bytes > this.#limits.bytesMax;
+    return true;
+  }
+}
+
+// Visits the ready jobs of some tubes, best first, without taking any of them out of its queue.
+
+/**
+ * A candidate for the next job: all other jobs of its tube come after it or after another
+ * candidate.
+ */
+interface Cursor {
+  readonly source: Source;
+  /** Position in the heap of the tube's ready jobs. */
+  readonly position: number;
+  readonly slot: number;
+}
+
+/** A tube, and how many of its jobs may still follow. */
+interface Source {
+  readonly tube: Tube;
+  left: number;
+}
+
+/**
+ * A walk takes log(n + tubes) for its nth job. It is valid only while no job becomes ready or is
+ * taken, that is, within one call.
+ */
+class ReadyWalk {
+  readonly #heap: BestHeap<Cursor>;
+  /**
+   * Whether the next job depends on what becomes of the last one: that job's tube has groups, which
+   * take turns.
+   */
+  isUnsure = false;
+
+  constructor(jobs: JobTable) {
+    this.#heap = new BestHeap((a, b) => betterJob(jobs, a.slot, b.slot));
+  }
+
+  /** Adds up to `jobsMax` jobs of a tube that has some. */
+  add(tube: Tube, jobsMax: number): void {
+    assert(tube.ready.top !== NO_SLOT, "a tube that is walked has a job to give");
+    if (jobsMax > 0) this.#heap.push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
+  }
+
+  /** The next job without advancing, or NO_SLOT. */
+  get top(): number {
+    while (this.#heap.first?.source.left === 0) this.#heap.pop();
+    return this.#heap.first?.slot ?? NO_SLOT;
+  }
+
+  /** Returns the next best job, or NO_SLOT. */
+  next(): number {
+    for (;;) {
+      const best = this.#heap.pop();
+      if (best === undefined) return NO_SLOT;
+      const { source, position, slot } = best;
+      if (source.left === 0) continue;
+      source.left--;
+      assert(slot !== NO_SLOT, "a walk gives jobs");
+      const { ready, groups } = source.tube;
+      if (groups !== undefined) this.isUnsure = true;
+      else
+        for (let child = position * 2 + 1; child <= position * 2 + 2 && child < ready.size; child++)
+          this.#heap.push({ source, position: child, slot: ready.at(child) });
+      return slot;
+    }
+  }
+}
 
 export class BatchReserves extends Reservations {
   /**

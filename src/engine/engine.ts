@@ -9,22 +9,189 @@
 // classes that it extends have the commands on jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { FlowWork } from "./flow-work.ts";
-import { BodySearch } from "./jobs/body-search.ts";
+import { type BatchFacts, BatchState } from "../protocol/batch-facts.ts";
+import { BodySearch, type JobFilter, JobWalk, TubeClearing } from "./job-walk.ts";
 import { ENDS } from "./jobs/ends.ts";
-import type { JobAttributes } from "./jobs/job-attributes.ts";
-import { JobState, NO_SLOT } from "./jobs/job-table.ts";
-import { BYTES_OF } from "./memory-use.ts";
+import type { IndexPlace } from "./jobs/job-index.ts";
+import { FlowFlag, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import type { JobAttributes } from "./jobs/new-job.ts";
+import { NOBODY } from "./policies/failures.ts";
 import { NO_ROW } from "./policies/key-table.ts";
-import { Schedules } from "./schedules/schedules.ts";
-import { SettingChange } from "./tubes/setting-change.ts";
+import { isLostAfter, reasonOf, spanOf } from "./policies/policies.ts";
+import { Schedules } from "./schedules.ts";
+import type { BatchRow } from "./state/batch-table.ts";
+import { Session, Waiting, type Watch } from "./state/session.ts";
+import { Transfers } from "./transfers.ts";
 import type { Tube } from "./tubes/tube.ts";
 import type { SettingValues } from "./tubes/tube-settings.ts";
-import { Session, Waiting, type Watch } from "./waiting/session.ts";
-import { type JobFilter, JobWalk } from "./walks/job-walk.ts";
-import { TubeClearing } from "./walks/tube-clearing.ts";
+import { SettingChange } from "./tubes/tube-table.ts";
 
-export { Outcome } from "./jobs/outcome.ts";
+// The memory that clients make a shard keep, as --max-memory counts it. src/memory-bounds.md lists
+// everything that clients can make grow.
+//
+// The figure falls whenever something is removed, unlike the memory taken from the system. Each put
+// computes it (`Engine.memoryBytes`), at the cost of a few reads.
+
+/** Measured sizes in bytes, rounded up, with names of tubes and groups of about 30 bytes. */
+export const BYTES_OF = {
+  /** The job's row, index entry and heap position. Body and attributes are in the arena. */
+  job: 112,
+  /** The job's row in a page where some jobs have attributes. */
+  extras: 36,
+  /** A page's columns for failures, if a job on it has failed. The failures are in the arena. */
+  failurePage: 65536,
+  tube: 512,
+  watch: 256,
+  /** A watched tube's share, besides its watch, if the session has weights. */
+  share: 256,
+  group: 320,
+  /** The key's row and entry. The key itself is in the arena. */
+  key: 64,
+  retiredLimiter: 200,
+  setting: 256,
+  /** Without its texts, which are counted separately, and its body, which is in the arena. */
+  schedule: 1024,
+  /** A page's columns of batches, if a job on it belongs to one or waits for one. */
+  flowPage: 139264,
+  /** A batch, on each shard, with a name of up to 200 bytes. */
+  batch: 768,
+} as const;
+
+/** Maximum bytes that one more put may add, besides its body. */
+export const PUT_BYTES: number =
+  BYTES_OF.job + BYTES_OF.extras + BYTES_OF.tube + BYTES_OF.group + BYTES_OF.key;
+
+// Applies the end of batches to the jobs of this shard, a few at a time. Jobs that waited for a
+// batch become ready or are buried; members of a cancelled batch are removed.
+
+/** Number of jobs that a turn may change. */
+const TURN_JOBS_MAX = 100;
+/** Number of ids that a slice may examine for each job that it may change. */
+const LOOKS_PER_JOB = 5;
+
+class FlowWork extends Transfers {
+  readonly #place: IndexPlace = { id: 0, looksLeft: 0 };
+  /** The last id of the pass under way. */
+  #sweptUpTo = 0;
+
+  /** Whether jobs of this shard are affected by the end of a batch. */
+  get hasFlowWork(): boolean {
+    const { releasing, sweeping, toSweep } = this.batches;
+    return releasing.size > 0 || sweeping.size > 0 || toSweep.size > 0;
+  }
+
+  /** Changes some of these jobs. */
+  workOnFlows(nowMs: number): void {
+    this.runDue(nowMs);
+    let left = TURN_JOBS_MAX;
+    for (const batch of this.batches.releasing) {
+      for (; left > 0 && batch.waiting.first !== NO_SLOT; left--)
+        this.#release(batch.waiting.first, batch, nowMs);
+      if (batch.waiting.first !== NO_SLOT) return;
+      this.batches.releasing.delete(batch);
+    }
+    if (left > 0) this.#sweep(left, nowMs);
+  }
+
+  /**
+   * Takes over what the home of a batch has decided; returns the batch, if it still exists. Members
+   * that workers hold when it is cancelled outlive it, and the log has that before the client gets
+   * its answer: a restart may come before the pass does, and then nobody holds them any more.
+   */
+  assumeBatch(facts: Readonly<BatchFacts>): BatchRow | undefined {
+    const before = this.batches.of(facts.number)?.state;
+    const batch = this.batches.assume(facts);
+    if (batch?.state === BatchState.Cancelled && batch.state !== before) this.#spareHeld(batch);
+    return batch;
+  }
+
+  #spareHeld({ open }: BatchRow): void {
+    let left = open === 0 ? 0 : this.queues.counts[JobState.Reserved]!;
+    this.looks += left;
+    for (let index = 0; left > 0; index++) {
+      assert(index < this.sessions.length, "a reserved job has a session");
+      const held = this.sessions[index]?.heldInOrder;
+      if (held === undefined) continue;
+      for (let slot = held.first; slot !== NO_SLOT; slot = held.behind(slot), left--)
+        if (this.batches.spare(slot)) this.records?.updated(slot);
+    }
+  }
+
+  /** Ends the wait of a job as the outcome of its batch says. */
+  #release(slot: number, batch: BatchRow, nowMs: number): void {
+    assert(batch.state === BatchState.Complete, "a job waits until its batch is complete");
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const flows = page.extras?.flows;
+    assert(flows?.after[row] === batch.number, "a job is released by the batch that it waits for");
+    const tube = this.tubeOf(slot);
+    this.queues.leave(slot);
+    flows.after[row] = 0;
+    if (isLostAfter(batch, (flows.flags[row]! & FlowFlag.Any) !== 0)) {
+      this.batches.counts.buried++;
+      this.policies.failures.add(slot, ENDS.Buried.failure, NOBODY, nowMs, spanOf(reasonOf(batch)));
+      this.countBury(slot, tube);
+      this.queues.becomeBuried(slot, tube, nowMs);
+      this.records?.updated(slot);
+      return;
+    }
+    this.batches.counts.released++;
+    const delayMs = page.delaySeconds[row]! * 1000;
+    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
+    else this.queues.becomeReady(slot, tube, nowMs);
+    this.records?.updated(slot);
+    this.runDueAndServe(tube, nowMs);
+  }
+
+  /**
+   * Removes the unreserved members of cancelled batches. One pass over the jobs serves all batches:
+   * a pass for each would take minutes if many are cancelled on a shard with many jobs.
+   */
+  #sweep(jobsMax: number, nowMs: number): void {
+    const { sweeping } = this.batches;
+    const place = this.#place;
+    if (sweeping.size === 0) {
+      if (!this.batches.beginSweep()) return;
+      place.id = 0;
+      this.#sweptUpTo = this.index.highestId;
+    }
+    place.looksLeft = jobsMax * LOOKS_PER_JOB;
+    for (let left = jobsMax; left > 0 && sweeping.size > 0; ) {
+      const slot = this.index.next(place, this.#sweptUpTo);
+      assert(place.looksLeft >= 0 && place.id <= this.#sweptUpTo, "a pass keeps to its ids and its budget");
+      if (slot === NO_SLOT) break;
+      const batch = this.#sweptBatch(slot);
+      if (batch === undefined) continue;
+      if (this.#stays(slot)) continue;
+      this.discard(slot, ENDS.Cancelled, nowMs);
+      if (batch.open === 0) sweeping.delete(batch);
+      left--;
+    }
+    if (place.id >= this.#sweptUpTo) sweeping.clear();
+  }
+
+  /** Returns whether a member outlives its batch: a worker took it since, or it is in transit. */
+  #stays(slot: number): boolean {
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    if (state === JobState.Reserved && this.batches.spare(slot)) this.records?.updated(slot);
+    // A member in transit is spared by the shard where it ends up.
+    return state === JobState.Reserved || state === JobState.Moving;
+  }
+
+  /** Returns the batch of a member that this pass removes, or spares because a worker has it. */
+  #sweptBatch(slot: number): BatchRow | undefined {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const flows = page.extras?.flows;
+    if (flows === undefined || flows.batch[row] === 0) return undefined;
+    if ((flows.flags[row]! & (FlowFlag.Ended | FlowFlag.Spared)) !== 0) return undefined;
+    const batch = this.batches.of(flows.batch[row]!);
+    assert(batch === undefined || batch.open > 0, "a member that has not ended is counted");
+    return batch !== undefined && this.batches.sweeping.has(batch) ? batch : undefined;
+  }
+}
+
+export { Outcome } from "./jobs/ends.ts";
 export { ReserveOutcome } from "./reservations.ts";
 
 /** Maximum number of groups that one slice of cleaning forgets. */

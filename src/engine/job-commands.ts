@@ -1,22 +1,19 @@
 // Commands that put, delete, release, bury and kick jobs.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { OnDuplicate } from "../protocol/job-options.ts";
+import { OnDuplicate } from "../protocol/option-rows.ts";
 import type { Span } from "../protocol/request.ts";
 import { JobCounter } from "../schema/job.ts";
 import { BatchReserves } from "./batch-reserves.ts";
-import { WAITS_UNTIL_MS } from "./flows/batch-table.ts";
-import { ENDS, type End } from "./jobs/ends.ts";
-import type { JobAttributes } from "./jobs/job-attributes.ts";
+import { ENDS, type End, Outcome } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import type { JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
-import { Outcome } from "./jobs/outcome.ts";
+import type { JobAttributes, JobFacts, NewJob, RestoredJob } from "./jobs/new-job.ts";
 import { NOBODY } from "./policies/failures.ts";
 import { NO_ROW } from "./policies/key-table.ts";
-import { spanOf } from "./policies/put-flows.ts";
-import { PutVerdict } from "./policies/put-verdict.ts";
+import { PutVerdict, spanOf } from "./policies/policies.ts";
+import { WAITS_UNTIL_MS } from "./state/batch-table.ts";
+import type { Session } from "./state/session.ts";
 import type { Tube } from "./tubes/tube.ts";
-import type { Session } from "./waiting/session.ts";
 
 /** Outcomes of a put by PutVerdict. */
 const OUTCOME_OF: Readonly<Record<number, Outcome>> = {

@@ -1,16 +1,14 @@
 // Commands that reserve jobs, wait for them, and end waits and reservations without a release.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { ReserveOrder } from "../protocol/reserve-order.ts";
-import { ENDS } from "./jobs/ends.ts";
+import { ReserveOrder } from "../protocol/request.ts";
+import { Timers } from "./delivery.ts";
+import { ENDS, Outcome } from "./jobs/ends.ts";
 import { betterJob, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { Outcome } from "./jobs/outcome.ts";
-import { Timers } from "./timers.ts";
+import { ReadyOrder } from "./state/ready-order.ts";
+import { inMargin, type Session, Waiting } from "./state/session.ts";
+import { TubeTurns } from "./state/tube-turns.ts";
 import type { Tube } from "./tubes/tube.ts";
-import { ReadyOrder } from "./waiting/ready-order.ts";
-import { type Session, Waiting } from "./waiting/session.ts";
-import { inMargin } from "./waiting/session-timers.ts";
-import { TubeTurns } from "./waiting/tube-turns.ts";
 
 /** Result of a reserve that returns no job; a job's slot is 0 or more. */
 export const ReserveOutcome = { Waits: -1, TimedOut: -2, DeadlineSoon: -3 } as const;

@@ -7,14 +7,35 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { DeathReason } from "../protocol/job-attribute.ts";
-import { Duplicates } from "./duplicates.ts";
-import { ENDS } from "./jobs/ends.ts";
-import type { JobAttributes } from "./jobs/job-attributes.ts";
+import { Duplicates } from "./job-changes.ts";
+import { ENDS, Outcome } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import type { RestoredJob } from "./jobs/new-job.ts";
-import { Outcome } from "./jobs/outcome.ts";
-import { type Arrival, Travel } from "./transfer/job-travel.ts";
+import type { JobAttributes, RestoredJob } from "./jobs/new-job.ts";
 import type { Tube } from "./tubes/tube.ts";
+
+// Reasons for transfers of jobs between shards, and how the jobs arrive.
+
+/** The reason for a transfer. */
+export const Travel = {
+  /** A move-jobs: a dead job revives. */
+  Move: 0,
+  /** The job died: it stays dead, becomes ready, and no limit refuses it. */
+  Death: 1,
+  /** An update-job. */
+  Update: 2,
+  /** An update-job by its holder: the job is returned, and stays dead. */
+  Handed: 3,
+} as const;
+export type Travel = (typeof Travel)[keyof typeof Travel];
+
+/** How the jobs of one transfer arrive. */
+export interface Arrival {
+  readonly travel: Travel;
+  /** Whether they become ready, whatever their state was. */
+  readonly asReady: boolean;
+  /** If set, they become ready, or delayed by this time, ms. */
+  readonly delayMs: number | undefined;
+}
 
 export class Transfers extends Duplicates {
   // --- to other shards ------------------------------------------------------------------------

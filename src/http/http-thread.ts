@@ -4,74 +4,144 @@
 // end the thread.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { AcceptorLoop } from "../acceptor/acceptor-loop.ts";
 import type { ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
 import { AcceptorCore } from "../acceptor/connection/acceptor-core.ts";
-import { contextOf, type SecureServer, serverOptionsOf } from "../acceptor/sockets/tls-context.ts";
+import {
+  type CheckedSocket,
+  contextOf,
+  namesOf,
+  type SecureServer,
+  serverOptionsOf,
+} from "../acceptor/sockets/tls-context.ts";
 import { type ProcessFacts, statsText } from "../acceptor/state/stats-text.ts";
 import type { Token } from "../access/token-file.ts";
+import { Point, REAL_THREAD } from "../loop/role.ts";
+import type { PollPolicy } from "../loop/waiting-policy.ts";
 import type { GroupMembers } from "../message/group.ts";
 import type { ManualChange } from "../message/manual-change.ts";
-import { httpPort, memoryWords, type Topology } from "../message/topology.ts";
+import { httpBell, httpPort, memoryWords, type Topology, threadOfShard } from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
+import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { Authentication } from "./api/access/authentication.ts";
-import { attentionRoutes } from "./api/admin/attention-routes.ts";
-import { auditRoutes } from "./api/admin/audit-routes.ts";
-import { backupRoutes } from "./api/admin/backup-routes.ts";
-import { connectionRoutes } from "./api/admin/connection-routes.ts";
-import { groupRoutes } from "./api/admin/group-routes.ts";
-import { healthRoutes, probeRoutes } from "./api/admin/health-routes.ts";
-import { metricsRoutes } from "./api/admin/metrics-routes.ts";
-import { reloadRoutes } from "./api/admin/reload-routes.ts";
-import { serverRoutes } from "./api/admin/server-routes.ts";
-import { syncCountsOf } from "./api/admin/server-view.ts";
-import { taskRoutes } from "./api/admin/task-routes.ts";
-import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./api/app/app.ts";
-import { dashboardRoutes } from "./api/dashboard/dashboard-routes.ts";
-import { eventRoutes } from "./api/events/event-routes.ts";
-import { batchRoutes } from "./api/flows/batch-routes.ts";
-import { scheduleRoutes } from "./api/flows/schedule-routes.ts";
-import { browseRoutes } from "./api/jobs/browse-routes.ts";
-import { jobRoutes } from "./api/jobs/job-routes.ts";
-import { leaseRoutes } from "./api/jobs/lease-routes.ts";
-import { manageJobRoutes } from "./api/jobs/manage-job-routes.ts";
-import { putRoutes } from "./api/jobs/put-routes.ts";
-import { reserveRoutes } from "./api/jobs/reserve-routes.ts";
-import { ConnectionBudget } from "./api/limits/connection-budget.ts";
-import { RequestBudget } from "./api/limits/request-budget.ts";
-import { RequestLimit } from "./api/limits/request-limit.ts";
-import { RequestMeter } from "./api/limits/request-meter.ts";
-import { ResponseBudget } from "./api/limits/response-budget.ts";
-import { manageRoutes } from "./api/tubes/manage-routes.ts";
-import { settingsRoutes } from "./api/tubes/settings-routes.ts";
-import { tubeRoutes } from "./api/tubes/tube-routes.ts";
-import { certificateNames } from "./certificate-names.ts";
-import { type HttpAddress, type HttpAlso, SERVED, servedRoutes } from "./http-also.ts";
-import { type HttpListener, listen, lowerPriority } from "./http-listener.ts";
-import { Bodies } from "./link/bodies.ts";
-import { ControlClient } from "./link/control-client.ts";
-import { PortLoop } from "./link/port-loop.ts";
+import { attentionRoutes } from "./admin/attention.ts";
+import { connectionRoutes } from "./admin/connection-routes.ts";
+import { healthRoutes, metricsRoutes, probeRoutes } from "./admin/monitoring-routes.ts";
+import {
+  groupRoutes,
+  ReloadClient,
+  type ReloadOutcome,
+  reloadRoutes,
+  serverRoutes,
+  syncCountsOf,
+} from "./admin/server-routes.ts";
+import { backupRoutes, taskRoutes } from "./admin/task-routes.ts";
+import { ANSWER_BYTES_MAX, BODY_BYTES_MAX, createApp } from "./app/app.ts";
+import { auditRoutes } from "./app/audit.ts";
+import { Authentication } from "./app/authentication.ts";
+import { dashboardRoutes } from "./app/dashboard-routes.ts";
+import { eventRoutes } from "./app/event-routes.ts";
+import {
+  type HttpAddress,
+  type HttpAlso,
+  type HttpListener,
+  listen,
+  lowerPriority,
+  SERVED,
+  servedRoutes,
+} from "./http-address.ts";
+import { batchRoutes } from "./jobs/batch-routes.ts";
+import { browseRoutes } from "./jobs/browse-routes.ts";
+import { jobRoutes, manageJobRoutes } from "./jobs/job-routes.ts";
+import { putRoutes } from "./jobs/put-routes.ts";
+import { leaseRoutes, reserveRoutes } from "./jobs/reserve-routes.ts";
+import { scheduleRoutes } from "./jobs/schedule-routes.ts";
+import { ConnectionBudget, RequestBudget, ResponseBudget } from "./limits/budgets.ts";
+import { RequestLimit } from "./limits/request-limit.ts";
+import { RequestMeter } from "./limits/request-meter.ts";
+import { ControlClient, Liveness } from "./link/control-client.ts";
 import { PutPool } from "./link/put-pool.ts";
-import { WireClients } from "./link/wire-clients.ts";
+import { Bodies, WireClients } from "./link/wire-connection.ts";
 import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
-import { GiveBacks } from "./queue/give-backs.ts";
-import { measureTubes } from "./queue/last-known.ts";
-import { Liveness } from "./queue/liveness.ts";
-import { ReloadClient, type ReloadOutcome } from "./queue/reload-client.ts";
+import { measureTubes } from "./queue/health.ts";
+import { GiveBacks } from "./queue/lease-changes.ts";
 import { Reservations } from "./queue/reservations.ts";
-import type { ServerFacts, ServerState, Service } from "./queue/service.ts";
-import { AuditLog } from "./state/audit-log.ts";
+import { AuditLog, type ServerFacts, type ServerState, type Service } from "./queue/service.ts";
+import { SAVE_EACH_MS, SavedHistories } from "./state/history-file.ts";
 import { IdempotencyKeys } from "./state/idempotency.ts";
 import { LeaseTable } from "./state/lease-table.ts";
-import { MeasuredTubes } from "./state/measured-tubes.ts";
-import { SAVE_EACH_MS, SavedHistories } from "./state/saved-histories.ts";
-import type { MetricsRules } from "./state/series-set.ts";
-import { StatsHistory } from "./state/stats-history.ts";
-import { SYNC_STEP_SECONDS, SyncHistory } from "./state/sync-history.ts";
+import { StatsHistory, SYNC_STEP_SECONDS, SyncHistory } from "./state/stats-history.ts";
 import { TaskRegistry } from "./state/task-registry.ts";
+import { MeasuredTubes, type MetricsRules } from "./state/time-series.ts";
 import { TubeCache } from "./state/tube-cache.ts";
 import { TubeHistory } from "./state/tube-history.ts";
+import { manageRoutes } from "./tubes/manage-routes.ts";
+import { settingsRoutes } from "./tubes/settings-routes.ts";
+import { tubeRoutes } from "./tubes/tube-routes.ts";
+
+// Names of an HTTPS client, from its certificate, which TLS has verified.
+
+/** Cached, since all requests of a connection share one certificate. */
+const known = new WeakMap<object, readonly string[]>();
+
+/** Returns the names for a request's socket; none without a verified certificate. */
+function certificateNames(socket: object): readonly string[] {
+  const { authorized, getPeerCertificate } = socket as Partial<CheckedSocket>;
+  if (authorized !== true || getPeerCertificate === undefined) return [];
+  let names = known.get(socket);
+  if (names === undefined) {
+    names = namesOf((socket as CheckedSocket).getPeerCertificate());
+    known.set(socket, names);
+  }
+  return names;
+}
+
+// Loop of the HTTP thread's port: an acceptor's loop inside the event loop, without sockets and
+// without polling.
+//
+// It sleeps as soon as it is idle. HTTP clients can afford the 50 us of a wake, and the cores
+// belong to the queue.
+
+const NO_POLLING: PollPolicy = { worked() {}, looks: () => 0, turnsAgain: () => false };
+
+class PortLoop {
+  readonly #loop: AcceptorLoop;
+  readonly #doorbell: DoorbellOwner;
+  #scheduled = false;
+
+  constructor(topology: Topology, core: AcceptorCore) {
+    const words = new Int32Array(topology.doorbells);
+    this.#doorbell = new DoorbellOwner(words, httpBell(topology));
+    this.#loop = new AcceptorLoop({
+      core,
+      doorbell: this.#doorbell,
+      shards: core.links.requests.map((_, shard) => new Doorbell(words, threadOfShard(topology, shard))),
+      counters: new TurnCounters(core.counters, core.links.responses),
+      pollPolicy: NO_POLLING,
+      surroundings: REAL_THREAD,
+    });
+  }
+
+  /** Schedules a turn after the pending events of the event loop, to send new messages. */
+  readonly wake = (): void => {
+    this.#loop.wake();
+    this.#schedule();
+  };
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#turn);
+  }
+
+  readonly #turn = (): void => {
+    this.#scheduled = false;
+    if (this.#loop.next() === Point.Turned) this.#schedule();
+    else if (!this.#doorbell.wakeOnRing(this.wake)) this.wake();
+  };
+}
 
 export interface HttpThreadData {
   readonly topology: Topology;

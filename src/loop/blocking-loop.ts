@@ -3,8 +3,7 @@
 
 import type { TurnCounters } from "../message/turn-counters.ts";
 import { type DoorbellOwner, pause } from "../ring/doorbell.ts";
-import { Point, type Surroundings } from "./point.ts";
-import type { Role } from "./role.ts";
+import { Point, type Role, type Surroundings } from "./role.ts";
 import { LOOKS_PER_CLOCK_READING, SLEEP_MS_MAX, type Spin } from "./waiting-policy.ts";
 
 /** The next step of the loop. */

@@ -18,7 +18,7 @@
 // a batch and shard applies, and the latest BATCH of a number. No TALLY matters once its batch is
 // complete.
 
-import type { Memory } from "../base/memory.ts";
+import type { Memory } from "../base/bytes.ts";
 import type { BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
 import { RecordKind } from "./record.ts";
 

@@ -18,7 +18,7 @@
 // be trusted without trusting the server that delivered it.
 
 import { crc32 } from "node:zlib";
-import type { Memory } from "../base/memory.ts";
+import type { Memory } from "../base/bytes.ts";
 
 export const LINK_RECORD_KIND = 20;
 export const LOG_BATCH_VERSION = 1;

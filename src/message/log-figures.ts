@@ -1,6 +1,36 @@
 // Figures of the log's disk, in fixed buckets: the binlog thread writes these counters, the HTTP
 // thread reads them.
 
+import { assert } from "../base/assert.ts";
+
+// Counts of values by bucket, as in a Prometheus histogram, but not cumulative.
+
+export class BucketCounts {
+  /** One for each bound, and one for values above the last. */
+  readonly counts: number[];
+  sum = 0;
+  readonly #bounds: readonly number[];
+
+  /** `bounds` are the upper ends of the buckets, which include them. */
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  add(value: number): void {
+    assert(value >= 0, "times and sizes are not negative");
+    const bounds = this.#bounds;
+    let at = 0;
+    while (at < bounds.length && value > bounds[at]!) at++;
+    this.counts[at]!++;
+    this.sum += value;
+  }
+
+  copy(): { counts: number[]; sum: number } {
+    return { counts: [...this.counts], sum: this.sum };
+  }
+}
+
 /** Seconds that a sync takes, and that a record waits for one. */
 export const SYNC_BOUNDS_SECONDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,

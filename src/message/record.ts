@@ -34,8 +34,7 @@
 // pattern applies.
 
 import { assert } from "../base/assert.ts";
-import { copyBytes } from "../base/bytes.ts";
-import type { Memory } from "../base/memory.ts";
+import { copyBytes, type Memory } from "../base/bytes.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_BYTES_MAX,
@@ -43,7 +42,39 @@ import {
   FIRST_MUTABLE_ATTRIBUTE,
   LONG_ATTRIBUTE_UNIT,
 } from "../protocol/job-attribute.ts";
+import { type MessageSource, messageBytesMax, type RingWriter } from "../ring/ring.ts";
 import { FIXED_COUNTERS, fixedCounters } from "../schema/job.ts";
+
+// Messages from a shard to the binlog: one record each, in a ring.
+//
+//   offset  0  int32    length of the message (set by the ring)
+//   offset  4  uint32   bytes of the record
+//   offset  8  float64  number of the record, counted by its shard from 1 on
+//   offset 16  record   see record.ts
+
+export const APPEND_HEADER_BYTES = 16;
+
+/** Fills in the header of the message claimed at `offset`. Returns the position of its record. */
+export function writeAppendHeader(
+  ring: RingWriter,
+  offset: number,
+  recordBytes: number,
+  number: number,
+): number {
+  ring.uint32[(offset >> 2) + 1] = recordBytes;
+  ring.float64[(offset >> 3) + 1] = number;
+  return offset + APPEND_HEADER_BYTES;
+}
+
+/** Returns the length of the record in the message at `offset`. */
+export function appendedBytes(source: MessageSource, offset: number): number {
+  return source.uint32[(offset >> 2) + 1]!;
+}
+
+/** Returns the number of the record in the message at `offset`. */
+export function appendedNumber(source: MessageSource, offset: number): number {
+  return source.float64[(offset >> 3) + 1]!;
+}
 
 export const RecordKind = {
   put: 1,
@@ -374,4 +405,32 @@ function copyAttributes(
     at += length;
   }
   return written;
+}
+
+// The size of a shard's ring to the log.
+
+const RECORD_RING_BYTES_MIN = 32 * 1024;
+const RECORD_RING_BYTES_MAX = 1024 * 1024;
+
+/**
+ * Returns the smallest segment size. Smaller segments would reserve less than the smallest rings of
+ * this many shards can hold.
+ */
+export function segmentBytesMin(shards: number): number {
+  return 4 * RECORD_RING_BYTES_MIN * shards;
+}
+
+/**
+ * Returns the size of each shard's ring to the log. Together the rings hold at most a quarter of a
+ * segment, which is what may still arrive after the log has reported that it is full. The log makes
+ * its segments large enough for that (segmentBytesMin).
+ */
+export function recordRingBytes(shards: number, segmentBytes: number): number {
+  let bytes = RECORD_RING_BYTES_MAX;
+  while (bytes > RECORD_RING_BYTES_MIN && bytes * shards > segmentBytes / 4) bytes /= 2;
+  assert(
+    messageBytesMax(bytes) >= APPEND_HEADER_BYTES + UPDATE_BYTES_MAX,
+    "the longest record without a body fits into a message",
+  );
+  return bytes;
 }

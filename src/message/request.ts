@@ -24,11 +24,9 @@
 // The names are those of Request. A message that uses a word for something else has a view below,
 // which names it.
 
-import { ROUTE_OF, WAITS_FOR_TRANSFER } from "../protocol/command-columns.ts";
-import { COMMAND_OPS, Route } from "../protocol/commands.ts";
+import { COMMAND_OPS, ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
-import type { MessageSource } from "../ring/message-source.ts";
-import { FULL, type RingWriter } from "../ring/ring-writer.ts";
+import { FULL, type MessageSource, type RingWriter } from "../ring/ring.ts";
 
 /** Bytes for each job that a TakeBatch names. */
 export const LISTED_BYTES = 16;

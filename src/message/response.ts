@@ -10,8 +10,125 @@
 //   offset 28  uint32   number of the shard's last log record that the reply depends on (wraps)
 //   offset 32  payload         bytes for the client; of a signal the soonest deadline, as float64
 
-import type { MessageSource } from "../ring/message-source.ts";
-import { FULL, type RingWriter } from "../ring/ring-writer.ts";
+import { asciiBytes } from "../base/bytes.ts";
+import type { Request, Span } from "../protocol/request.ts";
+import { FULL, type MessageSource, type RingWriter } from "../ring/ring.ts";
+
+// Flow control of replies: limits how far a shard may be ahead of what a client has read, so that
+// small commands cannot pile up large replies.
+//
+// The shard counts the bytes that it sends. With each command, the acceptor reports how many of
+// them the client has read, and it sends a Credit message if there is no command. While
+// UnreadBytesMax or more are unread, the shard starts no further command of the connection. Bytes
+// count as read when the transport has passed them to the kernel.
+//
+// There is no deadlock: the acceptor sends Credit when everything has been read and StepBytes or
+// more are unreported. So either the shard knows of all but StepBytes of the bytes that it sent,
+// which is less than UnreadBytesMax, or Credit comes.
+
+const KIB = 1024;
+
+export const ReplyCredit = {
+  /**
+   * Unread reply bytes at which the next command waits in the shard. The last reply may exceed it.
+   */
+  UnreadBytesMax: 32 * KIB,
+  /** The same limit while a reply longer than WholeReplyBytesMax is sent in pieces. */
+  LongUnreadBytesMax: 128 * KIB,
+  /** Longer replies go in pieces, as the client reads. */
+  WholeReplyBytesMax: 128 * KIB,
+  /** Bytes read that are reported without a command. */
+  StepBytes: 16 * KIB,
+} as const;
+
+// A shard's results for a delete-batch, one byte for each id, and how it redirects a batch whose
+// jobs are not all on it.
+
+export const Deleted = {
+  /** There is no such job here, or it may not be deleted. */
+  No: 0,
+  Yes: 1,
+  /** It is not here and may be on another shard. */
+  Elsewhere: 2,
+} as const;
+
+/**
+ * Packs the part of a Redirected message after its header: the shard's last record as uint32, the
+ * number of results as uint32, the results, and the ids as the client sent them, separated by
+ * spaces.
+ */
+export function packDeleted(results: Uint8Array, ids: string, recordNumber: number): Uint8Array {
+  const packed = new Uint8Array(DELETED_HEADER_BYTES + results.length + ids.length);
+  const view = new DataView(packed.buffer);
+  view.setUint32(0, recordNumber, true);
+  view.setUint32(4, results.length, true);
+  packed.set(results, DELETED_HEADER_BYTES);
+  packed.set(asciiBytes(ids), DELETED_HEADER_BYTES + results.length);
+  return packed;
+}
+
+export const DELETED_HEADER_BYTES = 8;
+
+// A shard's part of a list of jobs over all shards, as bytes for the acceptor that merges the
+// parts.
+//
+//   float64  next   all ids up to this one are done; 0: all jobs are
+//   for each job, smallest id first: float64 id, uint32 length, its line as ASCII
+
+const HEAD_BYTES = 8;
+const ENTRY_HEAD_BYTES = 12;
+
+export interface ListedJob {
+  readonly id: number;
+  /** ASCII. */
+  readonly line: string;
+}
+
+export function packListedJobs(next: number, jobs: readonly ListedJob[]): Uint8Array {
+  const lineBytes = jobs.reduce((sum, { line }) => sum + line.length, 0);
+  const bytes = new Uint8Array(HEAD_BYTES + jobs.length * ENTRY_HEAD_BYTES + lineBytes);
+  const view = new DataView(bytes.buffer);
+  view.setFloat64(0, next, true);
+  let at = HEAD_BYTES;
+  for (const { id, line } of jobs) {
+    view.setFloat64(at, id, true);
+    view.setUint32(at + 8, line.length, true);
+    at += ENTRY_HEAD_BYTES;
+    for (let i = 0; i < line.length; i++) bytes[at++] = line.charCodeAt(i);
+  }
+  return bytes;
+}
+
+/** Reads such a part, job by job. */
+export class ListedJobsReader {
+  /** All ids up to this one are done; 0 means that all jobs are. */
+  readonly next: number;
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  #at = HEAD_BYTES;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    this.next = this.#view.getFloat64(0, true);
+  }
+
+  /** The id of the current job; Infinity after the last. */
+  get id(): number {
+    return this.#at === this.#bytes.length ? Number.POSITIVE_INFINITY : this.#view.getFloat64(this.#at, true);
+  }
+
+  /** Its row, valid as long as the bytes. */
+  get line(): Uint8Array {
+    const start = this.#at + ENTRY_HEAD_BYTES;
+    return this.#bytes.subarray(start, start + this.#view.getUint32(this.#at + 8, true));
+  }
+
+  /** Advances to the next job. */
+  shift(): void {
+    this.#at += ENTRY_HEAD_BYTES + this.line.length;
+  }
+}
 
 export const ResponseKind = {
   /** Bytes for the client. */
@@ -55,7 +172,7 @@ export const ResponseKind = {
   Candidates: 21,
   /**
    * Jobs taken for a batch: the size of each requested job as uint32, 0 if it was not taken, then
-   * the bytes of all of them for the client. Or jobs of a list over all shards: see listed-jobs.ts.
+   * the bytes of all of them for the client. Or jobs of a list over all shards: see response.ts.
    * The flag More means that another part follows.
    */
   Gathered: 22,
@@ -227,4 +344,60 @@ export class ResponseWriter {
     ring.uint32[word + 7] = header.recordNumber;
     return offset + RESPONSE_HEADER_BYTES;
   }
+}
+
+// The fields that acceptors and shards exchange for a connection that picks its jobs by weight: see
+// engine/state/tube-turns.ts.
+//
+// Requests that make or end a choice have the floor in `timeoutMs`, and Take the place of the
+// second-best candidate in `atMs`. In a Candidate, Absent or Candidates, two float64 follow the
+// soonest deadline: the floor of the shard, and the earliest turn of its tubes with a job. A
+// Candidate then has its place in the order. In Candidates, the place of each job follows its
+// entry.
+
+/** Offsets in the payload of a Candidate, and where the list of Candidates begins. */
+const FLOOR_AT = 8;
+const EARLIEST_AT = 16;
+const PLACE_AT = 24;
+export const TURNS_LIST_AT = 24;
+/** Bytes of a Candidate's payload, and of an entry of Candidates. */
+export const TURNS_CANDIDATE_BYTES = 32;
+export const TURNS_ENTRY_BYTES: number = CANDIDATE_BYTES + 8;
+
+/** Collect, Take, CollectBatch, TakeBatch and WaitShared. */
+export const FloorView = {
+  fill(message: Request, floor: number): void {
+    message.timeoutMs = floor;
+  },
+  floor: ({ timeoutMs }: Request): number => timeoutMs,
+};
+
+/** Take. */
+export const PlaceView = {
+  fill(message: Request, place: number): void {
+    message.atMs = place;
+  },
+  place: ({ atMs }: Request): number => atMs,
+};
+
+/** The payload of an answer. */
+export const TurnsView = {
+  write(view: DataView, floor: number, earliest: number): void {
+    view.setFloat64(FLOOR_AT, floor, true);
+    view.setFloat64(EARLIEST_AT, earliest, true);
+  },
+  writePlace(view: DataView, place: number): void {
+    view.setFloat64(PLACE_AT, place, true);
+  },
+  floor: (payload: Span): number => at(payload, FLOOR_AT),
+  earliest: (payload: Span): number => at(payload, EARLIEST_AT),
+  place: (payload: Span): number => at(payload, PLACE_AT),
+  writeEntryPlace(view: DataView, entryAt: number, place: number): void {
+    view.setFloat64(entryAt + CANDIDATE_BYTES, place, true);
+  },
+  entryPlace: (view: DataView, entryAt: number): number => view.getFloat64(entryAt + CANDIDATE_BYTES, true),
+};
+
+function at({ bytes, start }: Span, offset: number): number {
+  return new DataView(bytes.buffer, bytes.byteOffset + start + offset).getFloat64(0, true);
 }

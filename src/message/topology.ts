@@ -2,15 +2,45 @@
 // once and passes it to every thread at startup.
 
 import { assert } from "../base/assert.ts";
+import { WorkerNames } from "../ring/connection-words.ts";
+import { MemoryWords } from "../ring/control-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
-import { FileTable } from "../ring/file-table.ts";
-import { JobDirectory } from "../ring/job-directory.ts";
-import { LOG_WORDS, type LogWord } from "../ring/log-words.ts";
-import { MemoryWords } from "../ring/memory-words.ts";
-import { createRing } from "../ring/ring-layout.ts";
-import { WorkerNames } from "../ring/worker-names.ts";
+import { FileTable, JobDirectory } from "../ring/job-directory.ts";
+import { BackupWords, LOG_WORDS, type LogWord } from "../ring/log-words.ts";
+import { createRing } from "../ring/ring.ts";
 import { GROUP_FIGURES } from "./group.ts";
-import { recordRingBytes } from "./record-ring.ts";
+import { recordRingBytes } from "./record.ts";
+
+// The servers whose job ids mean the same jobs here: this one, and those whose log it continues.
+//
+// A job id alone does not say which job is meant: a server without a log begins at 1 again, and one
+// that starts from a backup gives the ids after the backup a second time. Together with the server
+// that gave it, an id is unique.
+
+export interface Origin {
+  /** 16 hex digits of a process, or the id of a group. */
+  readonly id: string;
+  /** Job ids of that server below this one are valid here. Infinity for the server itself. */
+  readonly below: number;
+}
+
+/**
+ * Returns the origins for the starts of a log, each with the first job id that the server could
+ * give; both lists begin with the newest. A log that lost its end may give ids twice, so the lowest
+ * first id of all later starts counts.
+ */
+export function originsOf(starts: readonly (readonly [id: string, firstJobId: number])[]): Origin[] {
+  let below = Number.POSITIVE_INFINITY;
+  return starts.map(([id, firstJobId]) => {
+    const origin = { id, below };
+    below = Math.min(below, firstJobId);
+    return origin;
+  });
+}
+
+/** Composes the text of the command `origins`. */
+export const originsText = (origins: readonly Origin[]): string =>
+  `---\n${origins.map(({ id, below }) => `${id}: ${below === Number.POSITIVE_INFINITY ? "all" : below}\n`).join("")}`;
 
 /** Words of `control`, each on its own cache line (16 int32 words). */
 export const ControlWord = {
@@ -34,15 +64,15 @@ export const ControlWord = {
    * acknowledged or executed, and the process ends.
    */
   BinlogEnded: 96,
-  /** The highest job id that the log has lent (see ring/lent-ids.ts). */
+  /** The highest job id that the log has lent (see ring/job-ids.ts). */
   IdsLent: 112,
-  /** In a group: the time until which it may serve (see ring/lease-word.ts). */
+  /** In a group: the time until which it may serve (see ring/monotonic-clock.ts). */
   ServeUntil: 128,
-  /** In a group: the last batch up to which the shared log is complete (see ring/batch-word.ts). */
+  /** In a group: the last batch up to which the shared log is complete (see ring/log-words.ts). */
   AcknowledgedBatch: 144,
   /** 1 while the shared log of a group is nearly full: puts are refused. */
   SharedLogFull: 160,
-  /** See ring/memory-words.ts. */
+  /** See ring/control-words.ts. */
   MemoryUsed: 176,
   MemoryLimit: 192,
   MemoryFull: 208,
@@ -54,10 +84,11 @@ export const ControlWord = {
   /** In a group: the lower 32 bits of the shared log's message with the last acknowledged batch. */
   AcknowledgedMessage: 240,
   /**
-   * In a group: the end of the lease as in ServeUntil, by the wall clock (see ring/lease-word.ts).
+   * In a group: the end of the lease as in ServeUntil, by the wall clock (see
+   * ring/monotonic-clock.ts).
    */
   ServeUntilWall: 256,
-  /** The backup that asks for a cut of the log, and what the log answers: ring/backup-words.ts. */
+  /** The backup that asks for a cut of the log, and what the log answers: ring/log-words.ts. */
   BackupAsked: 272,
   BackupAnswered: 288,
   /** How many schedules have moved to another shard, in two words (see ring/job-ids.ts). */
@@ -142,7 +173,7 @@ export const Counter = {
   BinlogCompacts: 63,
   /** Counter of the command with the code 0; the others follow by their codes. */
   Commands: 64,
-  /** The first counter of acceptors and the HTTP thread in message/command-times.ts. */
+  /** The first counter of acceptors and the HTTP thread in message/acceptor-counts.ts. */
   CommandTimes: 192,
   /** The first counter of the binlog thread in message/log-figures.ts. */
   LogFigures: 256,
@@ -202,9 +233,9 @@ export interface Topology {
    * empty if none may.
    */
   readonly migrationRings: readonly (readonly (SharedArrayBuffer | undefined)[])[];
-  /** One for each port: see ring/claim-word.ts. */
+  /** One for each port: see ring/connection-words.ts. */
   readonly claims: readonly SharedArrayBuffer[];
-  /** One for each port: see ring/worker-names.ts. */
+  /** One for each port: see ring/connection-words.ts. */
   readonly workerNames: readonly SharedArrayBuffer[];
   /** See ring/job-directory.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
@@ -213,11 +244,11 @@ export interface Topology {
 }
 
 export interface BinlogTopology {
-  /** A ring for records from each shard (see message/append.ts). */
+  /** A ring for records from each shard (see message/record.ts). */
   readonly rings: readonly SharedArrayBuffer[];
   /** See ring/log-words.ts. */
   readonly progress: SharedArrayBuffer;
-  /** See ring/file-table.ts. */
+  /** See ring/job-directory.ts. */
   readonly files: SharedArrayBuffer;
   /** How far a change's record must be before the reply: written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
@@ -446,4 +477,11 @@ export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;
 /** Returns the counters of one role. */
 export function countersOf(topology: Topology, role: number): Float64Array {
   return new Float64Array(topology.counters, role * COUNTERS_PER_ROLE * 8, COUNTERS_PER_ROLE);
+}
+
+// The shared words by which the HTTP thread and the log arrange a backup.
+
+/** Returns the words by which the HTTP thread asks the log for a cut. */
+export function backupWords({ control }: Topology): BackupWords {
+  return new BackupWords(new Int32Array(control), ControlWord.BackupAsked, ControlWord.BackupAnswered);
 }

@@ -21,16 +21,20 @@
 //   Landed    offset  0  uint32   how many of the first jobs were taken
 //             offset  4  uint8    why the rest were not: an Outcome
 
+import { latin1 } from "../base/bytes.ts";
+import type { BatchCounts, BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
+import type { Span } from "../protocol/request.ts";
+
 export const TransferMessage = {
   Begin: 1,
   Piece: 2,
   Credit: 3,
   Landed: 4,
-  // Of schedules: message/schedule-claim.ts.
+  // Of schedules: message/transfer.ts.
   ClaimName: 5,
   YieldName: 6,
   EndClaim: 7,
-  /** About batches: see flow.ts. */
+  /** About batches: see transfer.ts. */
   BatchState: 8,
   BatchReport: 9,
   BatchIdle: 10,
@@ -88,4 +92,120 @@ export const LandedView = {
   },
   taken: (view: DataView, at: number): number => view.getUint32(at, true),
   refusal: (view: DataView, at: number): number => view.getUint8(at + 4),
+};
+
+// Messages between shards about batches, relayed as those in transfer.ts are.
+//
+//   BatchState  from the home of a batch: its whole decision; asks for a report
+//               offset  0  float64  number
+//               offset  8  uint8    BatchState; uint8 BatchOutcome; uint16 bytes of the name
+//               offset 16  float64  keepMs, openedAtMs, completeAtMs (monotonic), done, failed
+//               offset 56  name
+//   BatchReport to the home
+//               offset  0  float64  number, then the BatchCounts in the order of COUNTS
+//   BatchIdle   to the home: the last member here has ended, so ask again
+//               offset  0  float64  number
+
+export const BATCH_STATE_BYTES = 56;
+const COUNTS = [
+  "open",
+  "dead",
+  "moving",
+  "done",
+  "failed",
+  "buried",
+  "waitingJobs",
+  "arrivals",
+] as const satisfies readonly (keyof BatchCounts)[];
+export const BATCH_REPORT_BYTES: number = 8 + 8 * COUNTS.length;
+export const BATCH_IDLE_BYTES = 8;
+
+export function writeBatchState(view: DataView, batch: Readonly<BatchFacts>): void {
+  const { name } = batch;
+  view.setFloat64(0, batch.number, true);
+  view.setUint8(8, batch.state);
+  view.setUint8(9, batch.outcome);
+  view.setUint16(10, name.length, true);
+  view.setFloat64(16, batch.keepMs, true);
+  view.setFloat64(24, batch.openedAtMs, true);
+  view.setFloat64(32, batch.completeAtMs, true);
+  view.setFloat64(40, batch.allDone, true);
+  view.setFloat64(48, batch.allFailed, true);
+  for (let i = 0; i < name.length; i++) view.setUint8(BATCH_STATE_BYTES + i, name.charCodeAt(i));
+}
+
+export function readBatchState(view: DataView): BatchFacts {
+  const bytes = new Uint8Array(view.buffer, view.byteOffset + BATCH_STATE_BYTES, view.getUint16(10, true));
+  return {
+    number: view.getFloat64(0, true),
+    name: latin1(bytes, 0, bytes.length),
+    state: view.getUint8(8) as BatchState,
+    outcome: view.getUint8(9) as BatchOutcome,
+    keepMs: view.getFloat64(16, true),
+    openedAtMs: view.getFloat64(24, true),
+    completeAtMs: view.getFloat64(32, true),
+    allDone: view.getFloat64(40, true),
+    allFailed: view.getFloat64(48, true),
+  };
+}
+
+/** Returns the number that each of the messages begins with. */
+export function batchNumberOf(view: DataView): number {
+  return view.getFloat64(0, true);
+}
+
+/** Writes a report; `counts` is undefined if the shard doesn't know the batch. */
+export function writeBatchReport(view: DataView, number: number, counts?: Readonly<BatchCounts>): void {
+  view.setFloat64(0, number, true);
+  for (const [at, name] of COUNTS.entries()) view.setFloat64(8 + 8 * at, counts?.[name] ?? 0, true);
+}
+
+export function emptyBatchCounts(): BatchCounts {
+  return { open: 0, dead: 0, moving: 0, done: 0, failed: 0, buried: 0, waitingJobs: 0, arrivals: 0 };
+}
+
+/** Adds the counts of a report to `sum`, and returns its arrivals. */
+export function addBatchReport(view: DataView, sum: BatchCounts): number {
+  for (const [at, name] of COUNTS.entries()) sum[name] += view.getFloat64(8 + 8 * at, true);
+  return view.getFloat64(8 + 8 * COUNTS.indexOf("arrivals"), true);
+}
+
+/** Adds the counts of a shard to `sum`. */
+export function addBatchCounts(counts: Readonly<BatchCounts>, sum: BatchCounts): void {
+  for (const name of COUNTS) sum[name] += counts[name];
+}
+
+// Messages between shards about the name of a schedule that one of them is about to set. An
+// acceptor relays them (message/transfer.ts).
+//
+//   ClaimName   0  f64  number of the claim, greater than those of all claims begun before it
+//               8  the name
+//   YieldName   0  f64  id of the schedule of that name, or 0
+//               8  f64  its next tick, or 0
+//               16 its attributes (schedule-record.ts)
+//   EndClaim    0  f64  version of the schedule that the claiming shard has set, or 0
+//               8  the name
+//
+// The `transfer` of all three is the claiming shard's own number for the claim.
+
+export const CLAIM_HEADER_BYTES = 8;
+export const YIELD_HEADER_BYTES = 16;
+export const END_CLAIM_HEADER_BYTES = 8;
+
+const viewOf = ({ bytes, start, end }: Span): DataView =>
+  new DataView(bytes.buffer, bytes.byteOffset + start, end - start);
+
+export const ClaimView = {
+  claim: (body: Span): number => viewOf(body).getFloat64(0, true),
+  name: ({ bytes, start, end }: Span): string => latin1(bytes, start + CLAIM_HEADER_BYTES, end),
+};
+
+export const YieldView = {
+  id: (body: Span): number => viewOf(body).getFloat64(0, true),
+  nextMs: (body: Span): number => viewOf(body).getFloat64(8, true),
+};
+
+export const EndClaimView = {
+  version: (body: Span): number => viewOf(body).getFloat64(0, true),
+  name: ({ bytes, start, end }: Span): string => latin1(bytes, start + END_CLAIM_HEADER_BYTES, end),
 };

@@ -1,7 +1,7 @@
 // Counters of how a thread spends its turns, for finding bottlenecks. Counted once per turn or
 // sleep, never per command.
 
-import type { RingReader } from "../ring/ring-reader.ts";
+import type { RingReader } from "../ring/ring.ts";
 import { acceptorRole, binlogRole, Counter, countersOf, shardRole, type Topology } from "./topology.ts";
 
 /** The counters of one thread. */

@@ -2,16 +2,55 @@
 
 import * as ascii from "../base/ascii.ts";
 import { asciiBytes, startsWith } from "../base/bytes.ts";
-import { type CommandWord, type CommandWords, commandWords } from "./command-words.ts";
 import { Args, COMMANDS, type Command, FIELDS, type Field, Op } from "./commands.ts";
 import { WORKER_BYTES_MAX } from "./job-failure.ts";
 import { BATCH_JOBS_MAX, EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX } from "./limits.ts";
 import { NumberReader } from "./number-reader.ts";
 import { mayHaveReason, OptionParser, OptionsSyntax } from "./option-parser.ts";
-import { OPTION_VALUE_BYTES_MAX, type OptionRow } from "./option-rows.ts";
-import { Request } from "./request.ts";
-import { RESERVE_ORDER_WORDS, type ReserveOrder } from "./reserve-order.ts";
+import { OPTION_VALUE_BYTES_MAX, type OptionRow, REASON_OPTIONS } from "./option-rows.ts";
+import { RESERVE_ORDER_WORDS, Request, type ReserveOrder } from "./request.ts";
 import { isEveryTube, isTubeName, isTubePattern, tubeNameEnd } from "./tube-name.ts";
+
+// A lookup table from the first bytes of a line to its command.
+
+interface CommandWord {
+  readonly bytes: Uint8Array;
+  readonly op: Op;
+  readonly args: Args;
+  readonly isExtension: boolean;
+  readonly options: readonly OptionRow[] | undefined;
+  readonly needsOption: boolean;
+  /** Whether a reason may make the line longer than beanstalkd's. */
+  readonly takesReason: boolean;
+}
+
+/**
+ * For each first byte, the words that begin with it, in the order in which the parser tries them.
+ */
+type CommandWords = readonly (readonly CommandWord[] | undefined)[];
+
+/**
+ * Returns the words of a command table in its order, except that a word comes after any longer word
+ * that begins with it.
+ */
+export function commandWords(commands: readonly Command[]): CommandWords {
+  const byFirstByte: (CommandWord[] | undefined)[] = new Array(256).fill(undefined);
+  for (const { word, op, args, extension, options, needsOption } of commands) {
+    const bytes = asciiBytes(word);
+    const words = (byFirstByte[bytes[0]!] ??= []);
+    const shorter = words.findIndex((each) => startsWith(bytes, 0, bytes.length, each.bytes));
+    words.splice(shorter < 0 ? words.length : shorter, 0, {
+      bytes,
+      op,
+      args,
+      isExtension: extension === true,
+      options,
+      needsOption: needsOption === true,
+      takesReason: options === REASON_OPTIONS,
+    });
+  }
+  return byFirstByte;
+}
 
 // Local constants, because each use of an imported one loads it again.
 const { DELETE, HYPHEN, SPACE } = ascii;

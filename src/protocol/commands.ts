@@ -2,15 +2,178 @@
 // acceptor, the shards, `stats`, `--help` and the list in README.md read it. CONTRIBUTING.md
 // explains how to add a command.
 
-import { Args } from "./command-args.ts";
-import * as options from "./job-options.ts";
-import { Op } from "./op.ts";
-import { batchAbort, batchBytes, batchMeta, batchTubes, type OptionRow } from "./option-rows.ts";
+import * as options from "./option-rows.ts";
+import {
+  batchAbort,
+  batchBytes,
+  batchMeta,
+  batchTubes,
+  type OptionRow,
+  SETTING_ROWS,
+} from "./option-rows.ts";
 import { SCHEDULE_LIST_OPTIONS, SCHEDULE_OPTIONS } from "./schedule-options.ts";
-import { SETTING_ROWS } from "./setting-rows.ts";
 
-export { Args, FIELDS, type Field } from "./command-args.ts";
-export { Op } from "./op.ts";
+// The numbers of commands.
+
+/**
+ * Operations of the wire, below 128. Only threads of one process exchange them; their order has no
+ * meaning.
+ */
+export const Op = {
+  Unknown: 0,
+  Put: 1,
+  Peek: 2,
+  PeekReady: 3,
+  PeekDelayed: 4,
+  PeekBuried: 5,
+  Reserve: 6,
+  ReserveWithTimeout: 7,
+  Delete: 8,
+  Release: 9,
+  Use: 10,
+  Watch: 11,
+  Ignore: 12,
+  Bury: 13,
+  Kick: 14,
+  Touch: 15,
+  Stats: 16,
+  StatsJob: 17,
+  StatsTube: 18,
+  ListTubes: 19,
+  ListTubeUsed: 20,
+  ListTubesWatched: 21,
+  PauseTube: 22,
+  ReserveJob: 23,
+  KickJob: 24,
+  Quit: 25,
+  Extensions: 26,
+  Origins: 28,
+  PutInTube: 27,
+  ListJobs: 40,
+  ClearTube: 41,
+  InspectJob: 42,
+  InspectTube: 43,
+  UpdateJob: 44,
+  SetTube: 50,
+  MoveJobs: 51,
+  ReserveBatch: 60,
+  DeleteBatch: 61,
+  TouchAll: 62,
+  Name: 63,
+  OpenBatch: 70,
+  CommitBatch: 71,
+  CancelBatch: 72,
+  InspectBatch: 73,
+  ListBatches: 74,
+  SetSchedule: 80,
+  DeleteSchedule: 81,
+  PauseSchedule: 82,
+  ResumeSchedule: 83,
+  RunSchedule: 84,
+  InspectSchedule: 85,
+  ListSchedules: 86,
+  ReserveOrder: 100,
+  InspectWatched: 101,
+  /** Known only on listeners that require it: see AUTH. */
+  Auth: 127,
+} as const;
+export type Op = (typeof Op)[keyof typeof Op];
+
+// The arguments of commands.
+
+/**
+ * The arguments that follow a command word, and how strictly the parser reads them (README.md,
+ * "Lines").
+ */
+export const Args = {
+  /** Nothing. */
+  None: 0,
+  /** Any text, ignored. */
+  Ignored: 1,
+  Id: 2,
+  IdPri: 3,
+  IdPriDelay: 4,
+  Put: 5,
+  /** A number of jobs, parsed as C's strtol does. */
+  Bound: 6,
+  /** Seconds, or -1. */
+  Timeout: 7,
+  Tube: 8,
+  /** A tube and a delay; the parser skips blanks before the tube and checks its name last. */
+  TubeDelay: 9,
+  /** A tube, followed by the arguments of put. */
+  TubePut: 10,
+  /** A secret: bytes without a blank. */
+  Secret: 11,
+  /** A tube, a prefix of a tube name followed by `*`, or `*`. */
+  Pattern: 20,
+  /** A tube, followed by another tube or `*`. */
+  TubeTarget: 21,
+  /** A tube, or `*`. */
+  TubeOrAll: 22,
+  /** A number of jobs, and the timeout for the first one. */
+  CountTimeout: 30,
+  /** Ids, up to the maximum batch size. */
+  Ids: 31,
+  /** A name for a worker: bytes without blanks and control characters. */
+  Name: 32,
+  /** The name of a batch, which follows the rules for tube names. */
+  Batch: 33,
+  /** The name of a schedule, followed by the arguments of put-in-tube. */
+  SchedulePut: 50,
+  /** The name of a schedule. */
+  Schedule: 51,
+  /** One of RESERVE_ORDER_WORDS. */
+  Order: 60,
+} as const;
+export type Args = (typeof Args)[keyof typeof Args];
+
+/** The name of an argument in help texts. */
+export type Field =
+  | "id"
+  | "pri"
+  | "delay"
+  | "ttr"
+  | "bytes"
+  | "bound"
+  | "seconds"
+  | "tube"
+  | "token"
+  | "tube | *"
+  | "pattern"
+  | "to"
+  | "count"
+  | "ids"
+  | "name"
+  | "batch"
+  | "schedule"
+  | "strict|weighted|weighted-time";
+
+/** The arguments of each Args, in order. A line with `bytes` precedes a body of that size. */
+export const FIELDS: Readonly<Record<Args, readonly Field[]>> = {
+  [Args.None]: [],
+  [Args.Ignored]: [],
+  [Args.Id]: ["id"],
+  [Args.IdPri]: ["id", "pri"],
+  [Args.IdPriDelay]: ["id", "pri", "delay"],
+  [Args.Put]: ["pri", "delay", "ttr", "bytes"],
+  [Args.Bound]: ["bound"],
+  [Args.Timeout]: ["seconds"],
+  [Args.Tube]: ["tube"],
+  [Args.TubeDelay]: ["tube", "delay"],
+  [Args.TubePut]: ["tube", "pri", "delay", "ttr", "bytes"],
+  [Args.Secret]: ["token"],
+  [Args.Pattern]: ["pattern"],
+  [Args.TubeTarget]: ["tube", "to"],
+  [Args.TubeOrAll]: ["tube | *"],
+  [Args.CountTimeout]: ["count", "seconds"],
+  [Args.Ids]: ["ids"],
+  [Args.Name]: ["name"],
+  [Args.Batch]: ["batch"],
+  [Args.SchedulePut]: ["schedule", "tube", "pri", "delay", "ttr", "bytes"],
+  [Args.Schedule]: ["schedule"],
+  [Args.Order]: ["strict|weighted|weighted-time"],
+};
 
 /** Exclusive upper bound of command ops; other messages use this value and above. */
 export const COMMAND_OPS = 128;
@@ -54,7 +217,7 @@ export const Route = {
 } as const;
 export type Route = (typeof Route)[keyof typeof Route];
 
-/** Permissions of commands, as bits. access/permission.ts adds those of the HTTP API. */
+/** Permissions of commands, as bits. access/identity.ts adds those of the HTTP API. */
 export const CommandPermission = {
   /** Read states and counts: stats and lists. */
   View: 2,
@@ -366,3 +529,72 @@ export function commandName(command: Command): string {
 export const STRICT_COMMANDS: readonly Command[] = COMMANDS.filter(({ extension }) => !extension).map(
   ({ options: _, ...command }) => command,
 );
+
+// Columns of the table of commands, as arrays by op.
+
+export const ROWS: readonly (Command | undefined)[] = Array.from({ length: COMMAND_OPS }, (_, op) =>
+  [...COMMANDS, AUTH].find((command) => command.op === op),
+);
+
+/** Returns a column as an array by op, so that a look-up is one load. */
+function column(value: (row: Command) => number, absent = 0): Uint8Array {
+  return Uint8Array.from(ROWS, (row) => (row === undefined ? absent : value(row)));
+}
+
+/** A bit that no permission has: an op without a row is refused. */
+const NOBODY = 128;
+
+export const ROUTE_OF: Uint8Array = column(({ route }) => route);
+export const PERMISSION_OF: Uint8Array = column(({ permission }) => permission, NOBODY);
+export const SCOPE_OF: Uint8Array = column(({ scope }) => scope);
+const OTHER = COMMAND_CLASSES.indexOf("other");
+export const TIMING_OF: Uint8Array = column(({ timing = "other" }) => COMMAND_CLASSES.indexOf(timing), OTHER);
+export const PASSES_BEFORE_AUTH: Uint8Array = column(({ beforeAuth = false }) => Number(beforeAuth));
+/** The ByHand of each op. */
+export const BY_HAND: Uint8Array = column(({ byHand = 0 }) => byHand);
+export const DELETES: Uint8Array = column(({ deletes = false }) => Number(deletes));
+export const LEAVES_OUT_TEXTS: Uint8Array = column(({ leavesOutTexts = false }) => Number(leavesOutTexts));
+export const MOVES_JOBS: Uint8Array = column(({ movesJobs = false }) => Number(movesJobs));
+export const WAITS_FOR_TRANSFER: Uint8Array = column(({ waitsForTransfer = false }) =>
+  Number(waitsForTransfer),
+);
+
+/** Returns the command word as beanstalkd's -VV prints it. */
+export function wordOf(op: number): string {
+  return ROWS[op]?.word ?? "<unknown>";
+}
+
+// The list of commands in `--help`.
+
+const ALL = [...COMMANDS, AUTH];
+
+/** A usage longer than this is on a line of its own, above its explanation. */
+const USAGE_WIDTH = 38;
+const LINE_WIDTH = 110;
+
+/** Returns each command with its help text, for a terminal. */
+export function commandListText(): string {
+  const indent = " ".repeat(USAGE_WIDTH + 3);
+  return ALL.map((command) => {
+    const usage = commandUsage(command);
+    return usage.length <= USAGE_WIDTH
+      ? ` ${usage.padEnd(USAGE_WIDTH)}  ${command.help}\n`
+      : ` ${wrapped(usage)}\n${indent}${command.help}\n`;
+  }).join("");
+}
+
+/** Returns the usage of a command: its word, arguments and options. */
+export function commandUsage(command: Command): string {
+  const fields = FIELDS[command.args].map((field) => `<${field}>`);
+  const options = (command.options ?? []).map(({ name, usage }) => `[${name}=${usage}]`);
+  return [commandName(command), ...fields, ...options].join(" ");
+}
+
+function wrapped(usage: string): string {
+  let length = 0;
+  return usage.replace(/ ?\S+/g, (word) => {
+    const isLonger = length + word.length > LINE_WIDTH;
+    length = isLonger ? word.length : length + word.length;
+    return isLonger ? `\n    ${word}` : word;
+  });
+}

@@ -8,8 +8,7 @@
 // Times are wall-clock ms. The shard turns the options of a put (options.ts) into attributes,
 // because it knows the time.
 
-import { latin1 } from "../base/bytes.ts";
-import type { Memory } from "../base/memory.ts";
+import { latin1, type Memory } from "../base/bytes.ts";
 
 export const Attribute = {
   /** 1 to 200 bytes. */

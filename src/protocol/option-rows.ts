@@ -1,6 +1,8 @@
 // Descriptions of an extension's options, `name=value`, and the tags under which they travel to a
 // shard.
 
+import { U32_MAX, WEIGHT_MAX } from "./limits.ts";
+
 /** Tags of options, 1 to 255. Only threads of one process exchange them. */
 export const OptionTag = {
   State: 1,
@@ -133,3 +135,167 @@ export const batchMeta: OptionRow = {
   words: ["yes"],
   usage: "yes",
 };
+
+// Settings of tubes, as options of set-tube and as words in a line of `--tubes FILE`.
+
+/** Returns the name that an option has in JSON: "maxAttempts" for "max-attempts". */
+export const jsonNameOf = ({ name }: OptionRow): string =>
+  name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+
+export const EXPIRE_WORDS: readonly string[] = ["delete", "bury"];
+
+// biome-ignore format: a table
+export const SETTING_ROWS: readonly OptionRow[] = [
+  { name: "max-attempts", tag: OptionTag.MaxAttempts, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "dead-letter", tag: OptionTag.DeadLetter, kind: OptionKind.Tube, mayBeEmpty: true, usage: "<tube>" },
+  { name: "backoff", tag: OptionTag.Backoff, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
+  { name: "backoff-max", tag: OptionTag.BackoffMax, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
+  { name: "expire", tag: OptionTag.Expire, kind: OptionKind.Word, words: EXPIRE_WORDS, mayBeEmpty: true, usage: "delete|bury" },
+  { name: "max-jobs", tag: OptionTag.MaxJobs, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
+  { name: "max-bytes", tag: OptionTag.MaxBytes, kind: OptionKind.Number, max: Number.MAX_SAFE_INTEGER, mayBeEmpty: true, usage: "<n>" },
+  { name: "max-reserved", tag: OptionTag.MaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "rate", tag: OptionTag.Rate, kind: OptionKind.Rate, mayBeEmpty: true, usage: "<n>/<seconds>" },
+  { name: "burst", tag: OptionTag.Burst, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "group-max-reserved", tag: OptionTag.GroupMaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
+  { name: "max-groups", tag: OptionTag.MaxGroups, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
+];
+
+// Options of commands that put, list, move, clear or update jobs.
+
+/** The words of the option `state`. */
+const STATE_WORDS = ["ready", "delayed", "buried", "reserved"] as const;
+
+/** Limits of a list: jobs (maximum and default), shown bytes per body, and bytes of all lines. */
+const LIST_LIMIT_MAX = 1000;
+export const LIST_LIMIT_USUAL = 100;
+const SHOWN_BYTES_MAX = 4096;
+export const LIST_TEXT_BYTES_MAX: number = 48 * 1024;
+
+/**
+ * Returns the text of a list: the id after which the next page continues (0 at the end), and a line
+ * per job.
+ */
+export function listText(next: number, lines: readonly string[]): string {
+  return `---\nnext: ${next}\njobs:${lines.length === 0 ? " []\n" : `\n${lines.join("")}`}`;
+}
+
+/** The values of the option `on-duplicate`: what a put does to a waiting job that has its key. */
+export const OnDuplicate = { Refuse: 0, Keep: 1, Replace: 2, Escalate: 3, Debounce: 4 } as const;
+export type OnDuplicate = (typeof OnDuplicate)[keyof typeof OnDuplicate];
+const ON_DUPLICATE_WORDS = ["refuse", "keep", "replace", "escalate", "debounce"] as const;
+
+const limit = (max: number, usage: string): OptionRow => ({
+  name: "limit",
+  tag: OptionTag.Limit,
+  kind: OptionKind.Number,
+  min: 1,
+  max,
+  usage,
+});
+
+// biome-ignore format: a table
+export const PUT_OPTIONS: readonly OptionRow[] = [
+  { name: "unique", tag: OptionTag.Unique, kind: OptionKind.Key, usage: "<key>" },
+  { name: "unique-for", tag: OptionTag.UniqueFor, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "unique-until", tag: OptionTag.UniqueUntil, kind: OptionKind.Word, words: ["delete", "reserve"], usage: "delete|reserve" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
+  { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
+  { name: "on-duplicate", tag: OptionTag.OnDuplicate, kind: OptionKind.Word, words: ON_DUPLICATE_WORDS, usage: ON_DUPLICATE_WORDS.join("|") },
+  { name: "meta", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "<name>:<value>" },
+  { name: "debounce-max", tag: OptionTag.DebounceMax, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "batch", tag: OptionTag.Batch, kind: OptionKind.Tube, usage: "<batch>" },
+  { name: "after", tag: OptionTag.AfterBatch, kind: OptionKind.Tube, excludes: OptionTag.AfterAny, usage: "<batch>" },
+  { name: "after-any", tag: OptionTag.AfterAny, kind: OptionKind.Tube, excludes: OptionTag.AfterBatch, usage: "<batch>" },
+];
+
+/** The option of open-batch. */
+export const OPEN_OPTIONS: readonly OptionRow[] = [
+  { name: "keep", tag: OptionTag.Keep, kind: OptionKind.Duration, usage: "<duration>" },
+];
+
+/** Filters that select jobs of a tube. */
+const FILTERS: readonly OptionRow[] = [
+  { name: "state", tag: OptionTag.State, kind: OptionKind.Words, words: STATE_WORDS, usage: "<states>" },
+  { name: "older", tag: OptionTag.Older, kind: OptionKind.Duration, usage: "<age>" },
+  { name: "contains", tag: OptionTag.Contains, kind: OptionKind.Text, usage: "<text>" },
+  { name: "group", tag: OptionTag.Group, kind: OptionKind.Text, usage: "<key>" },
+];
+
+export const LIST_OPTIONS: readonly OptionRow[] = [
+  ...FILTERS,
+  {
+    name: "after",
+    tag: OptionTag.After,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<id>",
+  },
+  limit(LIST_LIMIT_MAX, "<1..1000>"),
+  { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
+];
+
+/** The options of list-batches. */
+export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "after",
+    tag: OptionTag.After,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<number>",
+  },
+  {
+    name: "before",
+    tag: OptionTag.Before,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<number>",
+  },
+  limit(LIST_LIMIT_MAX, "<1..1000>"),
+];
+
+/** Reserved jobs belong to their holders and can't be moved. */
+export const MOVE_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "state",
+    tag: OptionTag.State,
+    kind: OptionKind.Words,
+    words: STATE_WORDS.slice(0, 3),
+    usage: "<states>",
+  },
+  ...FILTERS.slice(1),
+  { name: "as", tag: OptionTag.As, kind: OptionKind.Word, words: ["ready"], usage: "ready" },
+  limit(U32_MAX, "<count>"),
+];
+
+export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "<count>")];
+
+/**
+ * The option of release and bury. It may be longer than those of extensions, travels as the body of
+ * its message, and is the only thing that these commands accept beyond beanstalkd's arguments.
+ */
+export const REASON_OPTIONS: readonly OptionRow[] = [
+  { name: "reason", tag: OptionTag.Reason, kind: OptionKind.Text, usage: "<text>" },
+];
+
+/** The option of watch, and the only thing that it accepts beyond the tube. */
+export const WATCH_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "weight",
+    tag: OptionTag.Weight,
+    kind: OptionKind.Number,
+    min: 1,
+    max: WEIGHT_MAX,
+    usage: "<1..1000>",
+  },
+];
+
+/** The properties that update-job changes. */
+export const UPDATE_OPTIONS: readonly OptionRow[] = [
+  { name: "pri", tag: OptionTag.Pri, kind: OptionKind.Number, max: U32_MAX, usage: "<pri>" },
+  { name: "delay", tag: OptionTag.Delay, kind: OptionKind.Duration, usage: "<delay>" },
+  { name: "ttr", tag: OptionTag.Ttr, kind: OptionKind.Number, max: U32_MAX, usage: "<ttr>" },
+  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
+  { name: "tube", tag: OptionTag.Tube, kind: OptionKind.Tube, usage: "<tube>" },
+];

@@ -6,8 +6,7 @@
 // Zeros pad the whole to a multiple of 4 bytes.
 
 import { copyBytes } from "../base/bytes.ts";
-import type { OptionTag } from "./option-rows.ts";
-import { OPTIONS_BYTES_MAX } from "./option-rows.ts";
+import { OPTIONS_BYTES_MAX, type OptionTag } from "./option-rows.ts";
 import type { Span } from "./request.ts";
 
 const NUMBER_BYTES = 8;

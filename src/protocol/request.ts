@@ -6,7 +6,21 @@
 // commands, the flags, and the layout in a ring.
 
 import { copyBytes, latin1 } from "../base/bytes.ts";
-import type { ReserveOrder } from "./reserve-order.ts";
+
+// The orders in which a connection picks its jobs: the argument of `reserve-order`.
+
+/** In the order of RESERVE_ORDER_WORDS. */
+export const ReserveOrder = {
+  /** beanstalkd's: the best job of all watched tubes. */
+  Strict: 0,
+  /** Jobs of the watched tubes in the proportion of their weights. */
+  Weighted: 1,
+  /** The same for the time that the connection holds the jobs of a tube. */
+  WeightedTime: 2,
+} as const;
+export type ReserveOrder = (typeof ReserveOrder)[keyof typeof ReserveOrder];
+
+export const RESERVE_ORDER_WORDS = ["strict", "weighted", "weighted-time"] as const;
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -85,7 +99,7 @@ export class Request {
   waitNumber = 0;
   /**
    * Reply bytes that the client has read or, where the counts begin, that it has not read: see
-   * message/reply-credit.ts.
+   * message/response.ts.
    */
   meterBytes = 0;
   readonly tube: Span = new Span();

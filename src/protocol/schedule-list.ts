@@ -1,6 +1,6 @@
 // Lists of schedules: a page, as text for clients and as lines that shards send to the acceptor.
 
-import { LIST_TEXT_BYTES_MAX } from "./job-options.ts";
+import { LIST_TEXT_BYTES_MAX } from "./option-rows.ts";
 
 /** A schedule in a list. */
 export interface ScheduleLine {

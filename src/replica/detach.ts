@@ -1,7 +1,7 @@
 // Dissolves a group by hand: appends a LEAD of no node, after which no server of the group takes
 // the lead.
 
-import { Memory } from "../base/memory.ts";
+import { Memory } from "../base/bytes.ts";
 import {
   encodeLogBatchHeader,
   LOG_BATCH_HEADER_BYTES,
@@ -10,8 +10,7 @@ import {
   logBatchesOf,
   sealLogBatch,
 } from "../message/log-batch.ts";
-import { DETACHED, follows, newTag, placeBefore } from "./chain.ts";
-import { LogError, type SharedLog } from "./shared-log.ts";
+import { DETACHED, follows, LogError, newTag, placeBefore, type SharedLog } from "./shared-log.ts";
 
 /** Number of attempts: the primary may append or purge in between. */
 const TRIES = 50;

@@ -6,9 +6,8 @@ import { GROUP_ROLES, GroupFigure, type GroupNews } from "../message/group.ts";
 import type { ChainPlace } from "../message/log-batch.ts";
 import type { Topology } from "../message/topology.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { inconsistentMembers } from "./inconsistent-members.ts";
 import { JetStreamLog, type StreamOptions } from "./jetstream-log.ts";
-import { memberOf, type NodeReport, parseReport } from "./node-report.ts";
+import { inconsistentMembers, memberOf, type NodeReport, parseReport } from "./node-report.ts";
 import {
   type GroupNodeOptions,
   LOOK_AROUND_MS,

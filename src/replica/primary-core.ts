@@ -10,8 +10,7 @@ import {
   type LogBatchHeader,
   logBatchesOf,
 } from "../message/log-batch.ts";
-import { follows, ORIGIN, placeBefore, placeOf } from "./chain.ts";
-import type { LogMessage } from "./shared-log.ts";
+import { follows, type LogMessage, ORIGIN, placeBefore, placeOf } from "./shared-log.ts";
 
 /** Maximum number of messages in flight, and of their bytes. */
 const WINDOW = 4;

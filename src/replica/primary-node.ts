@@ -1,21 +1,130 @@
 // A leading node of a group: sends the batches of its log to the shared log, and publishes which
 // ones are acknowledged and until when it may serve.
 
-import { assert } from "../base/assert.ts";
+import { assert, CHECKED } from "../base/assert.ts";
 import { GroupFigure } from "../message/group.ts";
 import { type ChainPlace, hasLogBatches, logBatchesOf } from "../message/log-batch.ts";
 import { binlogGroup, groupBell, type Topology } from "../message/topology.ts";
 import { DoorbellOwner } from "../ring/doorbell.ts";
-import { hasPaused } from "../ring/lease-word.ts";
-import { monotonicMs } from "../ring/monotonic-clock.ts";
-import { EMPTY, RingReader } from "../ring/ring-reader.ts";
-import { FirstMessages } from "./first-messages.ts";
+import { hasPaused, monotonicMs } from "../ring/monotonic-clock.ts";
+import { EMPTY, RingReader } from "../ring/ring.ts";
 import type { FollowerCore } from "./follower-core.ts";
-import { HeldBatches } from "./held-batches.ts";
 import { LOOK_AROUND_MS, LOOK_MS, type NodeState, sleep } from "./node-state.ts";
 import { PrimaryCore } from "./primary-core.ts";
-import { readInDoubt } from "./read-in-doubt.ts";
-import { LogError, type LogMessage } from "./shared-log.ts";
+import { follows, LogError, type LogMessage, placeBefore, placeOf, type SharedLog } from "./shared-log.ts";
+
+// Finds the beginning of each segment in the part of the shared log that a node skipped because its
+// local log had it. Only a leader needs this: it purges below such a message, and looks the
+// position up instead of computing it.
+
+export class FirstMessages {
+  /** For each segment, the first message that contains a valid batch of it. */
+  readonly sequences = new Map<number, number>();
+  #place: ChainPlace | undefined;
+  #last = 0;
+
+  /** Takes the messages of the log in order, from the first. */
+  take({ sequence, bytes }: LogMessage): void {
+    assert(sequence > this.#last, "the messages of the log are in order");
+    this.#last = sequence;
+    for (const { header } of logBatchesOf(bytes) ?? []) {
+      this.#place ??= placeBefore(header);
+      if (!follows(this.#place, header)) continue;
+      this.#place = placeOf(header);
+      if (!this.sequences.has(header.segment)) this.sequences.set(header.segment, sequence);
+    }
+  }
+}
+
+// Reads the shared log for a leader in doubt: everything from its last acknowledged message on,
+// unless another lead shows up early. A node that was stopped for hours would otherwise read
+// gigabytes only to step down.
+
+/**
+ * First interval between checks for another lead, more than a primary has in flight; it doubles
+ * after each check.
+ */
+const ENOUGH_BYTES = 4 * 1024 * 1024;
+
+/** Returns the messages `from` to `to`, or the first of them. */
+export async function readInDoubt(
+  log: Pick<SharedLog, "read">,
+  primary: Pick<PrimaryCore, "seesOtherLead">,
+  from: number,
+  to: number,
+): Promise<LogMessage[]> {
+  assert(from > 0, "a primary in doubt starts at a known message");
+  const messages: LogMessage[] = [];
+  let enoughBytes = ENOUGH_BYTES;
+  let readBytes = 0;
+  for await (const message of log.read(from, to)) {
+    messages.push(message);
+    readBytes += message.bytes.length;
+    if (readBytes < enoughBytes) continue;
+    if (primary.seesOtherLead(messages)) break;
+    enoughBytes *= 2;
+  }
+  return messages;
+}
+
+// Batches that the shared log has acknowledged but no standby has reported on disk, for
+// `--replicate-wait standby`.
+
+/** Batches up to `n` are acknowledged, and with them each shard's records up to these numbers. */
+interface Acknowledged {
+  n: number;
+  numbers: Float64Array;
+  idsLent: number;
+}
+
+/**
+ * Without a standby, the list grows every second, because timers continue. Beyond this length, the
+ * latest batches are released together. Clients have no more than that in flight.
+ */
+const HELD_MAX = 1024;
+
+export class HeldBatches {
+  #held: Acknowledged[] = [];
+
+  get count(): number {
+    return this.#held.length;
+  }
+
+  hold(batch: Acknowledged): void {
+    const held = this.#held;
+    const last = held.at(-1);
+    assert(last === undefined || batch.n > last.n, "batches are held in order");
+    assert(
+      last === undefined || batch.numbers.length === last.numbers.length,
+      "the number of shards is constant",
+    );
+    if (CHECKED && last !== undefined)
+      assert(
+        batch.numbers.every((number, shard) => number >= last.numbers[shard]!),
+        "records are acknowledged in order",
+      );
+    // A batch without changes releases no reply.
+    if (last !== undefined && isSame(last, batch)) return;
+    if (held.length < HELD_MAX) held.push(batch);
+    else held[HELD_MAX - 1] = batch;
+    assert(held.length <= HELD_MAX && held.at(-1) === batch, "the last batch is held");
+  }
+
+  /**
+   * A standby has all batches up to `n`. Returns the last batch that this releases, or undefined.
+   */
+  release(n: number): Acknowledged | undefined {
+    assert(n >= 0, "the number of batches is never negative");
+    const kept = this.#held.findIndex((batch) => batch.n > n);
+    const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);
+    assert(this.#held[0] === undefined || this.#held[0].n > n, "released batches are no longer held");
+    return released.at(-1);
+  }
+}
+
+function isSame(a: Acknowledged, b: Acknowledged): boolean {
+  return a.idsLent === b.idsLent && a.numbers.every((number, shard) => number === b.numbers[shard]);
+}
 
 const NEARLY_FULL = 0.9;
 /** Delay before the node retries an append to a full log. */

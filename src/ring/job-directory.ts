@@ -8,8 +8,8 @@
 
 import { assert } from "../base/assert.ts";
 
-const ENTRIES_BITS = 20;
-const ENTRIES = 2 ** ENTRIES_BITS;
+const JOB_ENTRIES_BITS = 20;
+const JOB_ENTRIES = 2 ** JOB_ENTRIES_BITS;
 const TAG_RANGE = 2 ** 24;
 
 /** Result of `find` for an id that is not in the table. */
@@ -17,7 +17,7 @@ export const UNKNOWN_SHARD = -1;
 
 export class JobDirectory {
   /** Size of a directory in bytes of shared memory. */
-  static readonly BYTES: number = ENTRIES * 4;
+  static readonly BYTES: number = JOB_ENTRIES * 4;
   readonly #entries: Int32Array;
 
   constructor(buffer: SharedArrayBuffer) {
@@ -27,18 +27,50 @@ export class JobDirectory {
 
   set(id: number, shard: number): void {
     assert(shard >= 0 && shard < 0xff, "a shard fits into 8 bits with 1 added");
-    const tag = Math.floor(id / ENTRIES) % TAG_RANGE;
-    Atomics.store(this.#entries, id % ENTRIES, (tag << 8) | (shard + 1));
+    const tag = Math.floor(id / JOB_ENTRIES) % TAG_RANGE;
+    Atomics.store(this.#entries, id % JOB_ENTRIES, (tag << 8) | (shard + 1));
   }
 
   /** Returns the entry for the id, which other ids share; it changes when the job moves. */
   entry(id: number): number {
-    return Atomics.load(this.#entries, id % ENTRIES);
+    return Atomics.load(this.#entries, id % JOB_ENTRIES);
   }
 
   find(id: number): number {
-    const entry = Atomics.load(this.#entries, id % ENTRIES);
-    if (entry === 0 || entry >>> 8 !== Math.floor(id / ENTRIES) % TAG_RANGE) return UNKNOWN_SHARD;
+    const entry = Atomics.load(this.#entries, id % JOB_ENTRIES);
+    if (entry === 0 || entry >>> 8 !== Math.floor(id / JOB_ENTRIES) % TAG_RANGE) return UNKNOWN_SHARD;
     return (entry & 0xff) - 1;
   }
 }
+
+// Maps recent jobs to the log file that holds their full record, in shared memory of a fixed size.
+//
+// An entry is one int32: 8 bits of the id above the table's size, and 24 bits of the file number.
+// Only the log's thread writes entries; shards read them for stats-job.
+
+const FILE_ENTRIES = 2 ** 20;
+const FILE_BITS = 24;
+
+export class FileTable {
+  /** Size of a table in bytes of shared memory. */
+  static readonly BYTES: number = FILE_ENTRIES * 4;
+  readonly #entries: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer) {
+    assert(buffer.byteLength === FileTable.BYTES, "a file table fills its memory");
+    this.#entries = new Int32Array(buffer);
+  }
+
+  set(id: number, file: number): void {
+    assert(file > 0, "the full record of a job lies in a file");
+    Atomics.store(this.#entries, id % FILE_ENTRIES, (fileTagOf(id) << FILE_BITS) | (file % 2 ** FILE_BITS));
+  }
+
+  /** Returns the file, or 0 for a job that is not in the table. */
+  find(id: number): number {
+    const entry = Atomics.load(this.#entries, id % FILE_ENTRIES);
+    return entry >>> FILE_BITS === fileTagOf(id) ? entry & (2 ** FILE_BITS - 1) : 0;
+  }
+}
+
+const fileTagOf = (id: number): number => Math.floor(id / FILE_ENTRIES) % 256;

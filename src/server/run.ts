@@ -1,7 +1,7 @@
 // Runs the command line: a tool, or the server with its process set up.
 
 import { fixMallocThreshold } from "./lifecycle/malloc-threshold.ts";
-import { SUBCOMMAND_WORDS } from "./options/subcommand-words.ts";
+import { SUBCOMMAND_WORDS } from "./options/program.ts";
 
 /** Loads only the code that the command needs: reading code is most of the startup time. */
 export async function run(): Promise<void> {

@@ -6,11 +6,18 @@ import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
-import { printableLines } from "../base/printable.ts";
-import { sizeText } from "../config/quantity.ts";
+import { printableLines } from "../base/text.ts";
+import { sizeText } from "../config/setting.ts";
 import type { HttpAddress } from "../http/http-thread.ts";
-import { type Origin, originsOf } from "../message/origins.ts";
-import { binlogBell, ControlWord, memoryWords, type Topology } from "../message/topology.ts";
+import { changeText, type ManualChange } from "../message/manual-change.ts";
+import {
+  binlogBell,
+  ControlWord,
+  memoryWords,
+  type Origin,
+  originsOf,
+  type Topology,
+} from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
@@ -23,29 +30,74 @@ import {
   type RecoveryChannels,
   recoveryChannels,
 } from "../threads/start-threads.ts";
-import { AuditRelay } from "./audit-relay.ts";
-import { FrozenPorts } from "./group/frozen-ports.ts";
-import { checkGroupOptions, GroupRole } from "./group/group-role.ts";
-import type { BinlogSupervisor } from "./lifecycle/binlog-supervisor.ts";
-import { memoryGiver } from "./lifecycle/idle-memory.ts";
-import { loadTimeZonesSoon } from "./lifecycle/load-time-zones.ts";
-import { MemoryWatch } from "./lifecycle/memory-watch.ts";
-import { onSigusr1 } from "./lifecycle/sigusr1.ts";
-import { switchUser } from "./lifecycle/switch-user.ts";
-import { notifySystemd } from "./lifecycle/systemd-notify.ts";
+import { checkGroupOptions, GroupRole } from "./lifecycle/group-role.ts";
+import { MemoryWatch, memoryGiver } from "./lifecycle/memory.ts";
+import { loadTimeZonesSoon, notifySystemd, onSigusr1, switchUser } from "./lifecycle/process.ts";
 import { furtherAddress, type Listen, listenAddress } from "./listeners/listen-address.ts";
-import { Listening } from "./listeners/listening.ts";
-import { type LogStartOptions, logInThread, residentLog, type StartedLog } from "./log-start.ts";
-import { LineSink, nonBlockingWriter } from "./logging/line-sink.ts";
-import { createLog, type Diagnostics, droppedWords } from "./logging/log.ts";
+import { FrozenPorts, Listening } from "./listeners/listening.ts";
+import {
+  type BinlogSupervisor,
+  type LogStartOptions,
+  logInThread,
+  residentLog,
+  type StartedLog,
+} from "./log-start.ts";
+import { createLog, type Diagnostics, droppedWords, LineSink, nonBlockingWriter } from "./options/log.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import { type Exit, type Options, parseOptions } from "./options/options.ts";
-import type { ChosenPlacement } from "./options/placement.ts";
-import { PROGRAM, VERSION } from "./options/version.ts";
+import { PROGRAM, VERSION } from "./options/program.ts";
 import { Reloading } from "./reloading.ts";
-import { placementFor, processFactsOf, topologyFor } from "./server-plan.ts";
+import { type ChosenPlacement, placementFor, processFactsOf, topologyFor } from "./server-plan.ts";
 import { ServingThreads } from "./serving-threads.ts";
 import { type StartedHttp, startHttp } from "./start-http.ts";
+
+// Relay of changes by hand from the acceptors to the log and to the audit of the HTTP thread.
+
+/** As many as the HTTP thread keeps. */
+const WAITING_MAX = 500;
+
+class AuditRelay {
+  readonly #say: (line: string) => void;
+  readonly #toHttp: ((changes: readonly ManualChange[]) => void) | undefined;
+  /**
+   * Changes that wait until the HTTP thread has taken the previous ones: the latest, and no more.
+   */
+  #waiting: ManualChange[] = [];
+  #underWay = false;
+
+  /** Without an HTTP thread, `toHttp` is undefined. */
+  constructor(say: (line: string) => void, toHttp: ((changes: readonly ManualChange[]) => void) | undefined) {
+    this.#say = say;
+    this.#toHttp = toHttp;
+  }
+
+  take(changes: readonly ManualChange[], dropped: number): void {
+    for (const change of changes) this.#say(changeText(change));
+    if (dropped > 0) this.#say(`audit: ${dropped} further changes in the meantime were not recorded`);
+    if (this.#toHttp === undefined) return;
+    this.#waiting.push(...changes);
+    if (this.#waiting.length > WAITING_MAX) this.#waiting = this.#waiting.slice(-WAITING_MAX);
+    if (!this.#underWay) this.#send(this.#toHttp);
+  }
+
+  /** Called when the HTTP thread has taken the last ones. */
+  taken(): void {
+    this.#underWay = false;
+    this.flush();
+  }
+
+  /** Sends what waits, before an answer to a question that the HTTP thread asked after it. */
+  flush(): void {
+    if (this.#toHttp !== undefined) this.#send(this.#toHttp);
+  }
+
+  #send(toHttp: (changes: readonly ManualChange[]) => void): void {
+    if (this.#waiting.length === 0) return;
+    this.#underWay = true;
+    toHttp(this.#waiting);
+    this.#waiting = [];
+  }
+}
 
 /** Time limit of a clean shutdown. */
 const STOP_MS_MAX = 4000;

@@ -7,7 +7,7 @@ import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
 import type { Topology } from "../message/topology.ts";
-import { CONNECTION_COUNTS_BYTES } from "../ring/connection-counts.ts";
+import { CONNECTION_COUNTS_BYTES } from "../ring/connection-words.ts";
 import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 import {
   type AcceptorHandle,
@@ -17,10 +17,10 @@ import {
   startShard,
 } from "../threads/start-threads.ts";
 import type { LogWorkerData } from "../threads/thread.ts";
-import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
+import { descriptorLimit } from "./lifecycle/process.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import type { Options } from "./options/options.ts";
-import type { ChosenPlacement } from "./options/placement.ts";
+import type { ChosenPlacement } from "./server-plan.ts";
 
 type Recovery = RecoveryChannels["toShards"];
 

@@ -4,9 +4,9 @@ import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
 import type { Placement, Topology } from "../message/topology.ts";
 import { HttpThreadHandle, type OnThreadDeath } from "../threads/start-threads.ts";
-import { descriptorLimit } from "./lifecycle/descriptor-limit.ts";
+import { descriptorLimit } from "./lifecycle/process.ts";
 import { prepareSocketPath, probeAddress } from "./listeners/listen-address.ts";
-import { describeHttpAddress } from "./options/http-address.ts";
+import { describeHttpAddress } from "./options/http-settings.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import type { Options } from "./options/options.ts";
 

@@ -2,34 +2,743 @@
 // replies. It has no thread and no clock.
 //
 // `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
-// around it (shard-loop.ts) publishes and decides when to sleep. A simulation runs the same code.
+// around it (shard-runtime.ts) publishes and decides when to sleep. A simulation runs the same
+// code.
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { JobState } from "../engine/jobs/job-table.ts";
-import { Waiting } from "../engine/waiting/session.ts";
+import { asciiBytes, latin1, shardOfTube } from "../base/bytes.ts";
+import { Engine, type Outcome, ReserveOutcome } from "../engine/engine.ts";
+import type { BodyArena } from "../engine/jobs/body-arena.ts";
+import { JobState, NO_SLOT, rowOf } from "../engine/jobs/job-table.ts";
+import { Timer, TimerHeap } from "../engine/queues/heaps.ts";
+import type { ClientEffects } from "../engine/state/effects.ts";
+import { type Session, Waiting } from "../engine/state/session.ts";
 import {
   BarrierAckView,
+  CarriedView,
   ControlView,
   isById,
   MigrationView,
   RequestFlag,
   RequestOp,
   readRequest,
+  requestOp,
   waitsForTransfer,
 } from "../message/request.ts";
 import { ResponseKind } from "../message/response.ts";
-import { Counter } from "../message/topology.ts";
+import {
+  ControlWord,
+  Counter,
+  countersOf,
+  httpPort,
+  lateReaders,
+  memoryWords,
+  portBell,
+  shardRole,
+  type Topology,
+  threadOfShard,
+} from "../message/topology.ts";
+import { LandedView, TransferMessage } from "../message/transfer.ts";
 import { Op } from "../protocol/commands.ts";
-import type { Request } from "../protocol/request.ts";
-import type { MessageSource } from "../ring/message-source.ts";
-import { EMPTY } from "../ring/ring-reader.ts";
-import { takeCarried } from "./carried-messages.ts";
+import { metaOf } from "../protocol/job-attribute.ts";
+import { WORKER_BYTES_MAX } from "../protocol/job-failure.ts";
+import { Reply, ReplyWord } from "../protocol/reply.ts";
+import { Request } from "../protocol/request.ts";
+import { ClaimWords, WorkerNames } from "../ring/connection-words.ts";
+import { ControlWords } from "../ring/control-words.ts";
+import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
+import { JobIds } from "../ring/job-ids.ts";
+import { EMPTY, type MessageSource, RingReader } from "../ring/ring.ts";
+import { JOB_COUNTERS, JobCounter } from "../schema/job.ts";
+import { BatchHomes } from "./commands/batch-homes.ts";
+import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
 import { SHARD_COMMANDS, TRAITS, Trait } from "./commands/command-table.ts";
-import { CHEAP_WORK_MAX, WORK_PER_MS } from "./run-queue.ts";
-import { DeferredMessages } from "./sessions/deferred-messages.ts";
-import { ShardSession } from "./sessions/shard-session.ts";
-import { ShardClients } from "./shard-clients.ts";
-import { AwaitJob } from "./slices/await-job.ts";
+import { PutIntake } from "./commands/put.ts";
+import { ReadBarrier } from "./commands/read-barrier.ts";
+import { reserveMany } from "./commands/reserve.ts";
+import { ControlHandler } from "./control/control-handler.ts";
+import { LatencyMeter } from "./control/shard-totals.ts";
+import type { RecordLog } from "./records/record-log.ts";
+import { ShardSchedules } from "./schedules/shard-schedules.ts";
+import { MemoryBudget } from "./sessions/memory-budget.ts";
+import { type RecordNumbers, Replies } from "./sessions/replies.ts";
+import { ReplyPort } from "./sessions/reply-port.ts";
+import { Adoptions, DeferredMessages, ShardSession } from "./sessions/shard-session.ts";
+import { AwaitJob, SessionCleanup, SlicedCommands, TURN_JOBS_MAX } from "./sessions/sliced-commands.ts";
+import { TubeLists } from "./sessions/tube-lists.ts";
+import { TubeSetter } from "./sessions/tube-setter.ts";
+import { DeadLetters } from "./transfer/far-moves.ts";
+import { TransferReceiver } from "./transfer/transfer-receiver.ts";
+import { TransferSender } from "./transfer/transfer-sender.ts";
+
+// Run queue of a shard: connections with expensive commands take turns, so that no pipeline delays
+// others.
+//
+// Cheap commands are executed in the order of the rings. A connection whose command cost more than
+// CHEAP_WORK_MAX is set aside. Its next messages wait in `session.deferred`, as they do behind a
+// waiting reserve, while the rings continue with other connections. The queue then gives it turns
+// between those of the rings.
+//
+// The queue uses start-time fair queueing. Each connection has a tag: its work so far, counted from
+// when it joined. The smallest tag is next, and a command adds its cost. So ten connections with
+// commands of 0.1 ms and one with commands of 10 ms each get an eleventh of the time, and no
+// connection waits while the shard is idle. The order within a connection is that of its deferred
+// messages. The limit on its commands in flight bounds their memory
+// (acceptor/connection/pipeline.ts).
+
+/** Work is counted in lookups of the engine, of about 50 ns each. */
+export const WORK_PER_MS = 20_000;
+/**
+ * A command that costs more than this sets its connection aside: 10 us, so that 256 cheap ones take
+ * 2.5 ms.
+ */
+const CHEAP_WORK_MAX = 200;
+
+class RunQueue {
+  /** Connections in the queue. */
+  size = 0;
+  readonly #line = new TimerHeap<ShardSession>();
+  /** The tag of the connection that had the last turn. */
+  #servedTo = 0;
+
+  /** Sets aside a connection whose command cost `work`. */
+  setAside(session: ShardSession, work: number): void {
+    assert(work > 0, "a turn costs work");
+    assert(!session.ended, "a client that is gone takes no turn");
+    const turn = (session.turn ??= new Timer<ShardSession>(session));
+    if (!session.isAside) this.size++;
+    session.isAside = true;
+    session.workTag = Math.max(session.workTag, this.#servedTo) + Math.max(1, work);
+    this.#line.set(turn, session.workTag);
+    assert(turn.position >= 0, "a session aside has a place in line");
+  }
+
+  /** Removes and returns the connection whose turn it is. It keeps its tag. */
+  next(): ShardSession | undefined {
+    const session = this.#line.first;
+    if (session === undefined) return undefined;
+    assert(session.isAside, "a session in line is aside");
+    assert(session.workTag >= this.#servedTo, "turns go to ever greater tags");
+    this.#servedTo = session.workTag;
+    this.leave(session);
+    return session;
+  }
+
+  /** Removes a connection that has ended or moves to another acceptor. */
+  leave(session: ShardSession): void {
+    if (!session.isAside) return;
+    assert(session.turn !== undefined, "a session aside has a turn");
+    session.isAside = false;
+    this.size--;
+    assert(this.size >= 0, "sessions in line are counted");
+    this.#line.set(session.turn, Number.POSITIVE_INFINITY);
+  }
+}
+
+// The names of the workers that hold leases, by job: one session holds all leases of a shard, so
+// its name tells nothing.
+//
+// A lease ends in many ways, and none of them reports to this table. Instead, each new lease
+// examines the next two entries and removes those of ended ones, so the table never has many more
+// entries than there are leases.
+
+/** Entries that a new lease examines. */
+const EXAMINED = 2;
+
+export class LeaseWorkers {
+  readonly #engine: Engine;
+  readonly #leaseSession: number;
+  readonly #names = new Map<number, string>();
+  #next = this.#names.keys();
+  #last = "";
+
+  constructor(engine: Engine, leaseSession: number) {
+    assert(leaseSession >= 0, "leases are held by a session");
+    this.#engine = engine;
+    this.#leaseSession = leaseSession;
+  }
+
+  /** Returns the number of entries. */
+  get size(): number {
+    return this.#names.size;
+  }
+
+  /** Notes which worker has leased a job. */
+  note(job: number, name: string): void {
+    // Most leases in a row are one worker's, and then share one string.
+    if (name !== this.#last) this.#last = name;
+    this.#names.set(job, this.#last);
+    for (let left = EXAMINED; left > 0; left--) this.#examineNext();
+  }
+
+  /** Returns the worker that leased the job last; "" if that is unknown. */
+  of(job: number): string {
+    return this.#names.get(job) ?? "";
+  }
+
+  #examineNext(): void {
+    const { done, value: job } = this.#next.next();
+    if (done === true) this.#next = this.#names.keys();
+    else if (this.#engine.heldBy(this.#engine.session(this.#leaseSession), job) === NO_SLOT)
+      this.#names.delete(job);
+  }
+}
+
+// The facts about a leased job that follow RESERVED: ` <pri> <ttr> <ms left> <age ms> <each
+// counter>… <tube>[ meta=<pair>]…`. Only the HTTP thread sees them.
+
+function leaseDetails(engine: Engine, slot: number, nowMs: number): Uint8Array {
+  const page = engine.jobs.pageOf(slot);
+  const row = rowOf(slot);
+  assert(page.state[row] === JobState.Reserved, "a leased job is reserved");
+  const leftMs = Math.round(page.deadlineAtMs[row]! - nowMs);
+  const ageMs = Math.max(0, Math.round(nowMs - page.createdAtMs[row]!));
+  const counters = JOB_COUNTERS.map((name) => page.count(row, JobCounter[name])).join(" ");
+  const tube = engine.tubeOf(slot).name;
+  const pairs = metaOf(engine.policies.attributes.fixedAttributes(slot));
+  const meta = pairs.map((pair) => ` meta=${pair}`).join("");
+  return asciiBytes(
+    ` ${page.pri[row]} ${page.ttrSeconds[row]} ${leftMs} ${ageMs} ${counters} ${tube}${meta}`,
+  );
+}
+
+// Parts of a shard and how they are wired: engine, rings, replies, transfers, sessions.
+
+/** Due timers processed in one turn: about a microsecond each. */
+const TURN_DUE_MAX = 500;
+
+/** Not a port. */
+const NO_PORT = -1;
+const NO_NUMBERS: RecordNumbers = { lastNumber: 0 };
+
+interface ShardOptions {
+  topology: Topology;
+  shard: number;
+  /** Whether stats-job and stats-tube quote names, as beanstalkd 1.13 does. */
+  quoteNames: boolean;
+  /** The monotonic clock, in ms. Without it, a turn takes no time. */
+  clock?: () => number;
+  /** Returns wall clock minus monotonic clock now, in ms; 0 if it is absent. */
+  wallOffsetMs?: () => number;
+  /** Takes the records of changes. Without it there is no log. */
+  records?: RecordLog;
+  arena?: BodyArena;
+  /** See EngineOptions. */
+  keySeed?: readonly [number, number];
+  /**
+   * Maximum number of jobs of a kick, or of jobs and watches of an ended connection, to process in
+   * one turn.
+   */
+  turnJobsMax?: number;
+  /** Maximum number of delays, pauses, reservations and waits that end in one turn. */
+  turnDueMax?: number;
+  /** Minimum cost of a command, in lookups. With it, a simulation sets every connection aside. */
+  commandWork?: number;
+  /** See EngineOptions. */
+  orderedTubesMin?: number;
+}
+
+/** `nextTubeSequence` must work during the constructor: the engine creates its first tube there. */
+abstract class ShardParts implements ClientEffects {
+  readonly engine: Engine;
+  readonly ports: readonly ReplyPort[];
+  readonly requests: readonly RingReader[];
+  readonly counters: Float64Array;
+  readonly clock: () => number;
+  readonly portCount: number;
+  readonly quoteNames: boolean;
+  protected readonly controlWords: ControlWords;
+  protected readonly tubeSequences: JobIds;
+  protected readonly workerNames: readonly WorkerNames[];
+  protected readonly claims: readonly ClaimWords[];
+  protected readonly sessions: (ShardSession | undefined)[] = [];
+  readonly adoptions: Adoptions;
+  readonly replies: Replies;
+  readonly lists: TubeLists;
+  readonly puts: PutIntake;
+  readonly tubeSetter: TubeSetter;
+  readonly schedules: ShardSchedules;
+  readonly slicedCommands: SlicedCommands;
+  /** Connections with expensive commands. */
+  readonly aside = new RunQueue();
+  protected readonly commandWork: number;
+  readonly memory: MemoryBudget;
+  readonly transferSender: TransferSender;
+  protected readonly deadLetters: DeadLetters;
+  readonly homes: BatchHomes;
+  readonly transferReceiver: TransferReceiver;
+  protected readonly barrier: ReadBarrier;
+  readonly records: RecordLog | undefined;
+  /** Answers the HTTP thread; undefined without one. */
+  readonly control: ControlHandler | undefined;
+  /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
+  protected readonly leasePort: number;
+  readonly leaseSession: number;
+  /** Sessions whose wait over several shards is counted on this shard. */
+  readonly leadWaits = new Set<ShardSession>();
+  nowMs = 0;
+  /** The message being executed. */
+  protected readonly request = new Request();
+
+  constructor(options: ShardOptions) {
+    const { topology, shard } = options;
+    this.clock = options.clock ?? (() => this.nowMs);
+    this.portCount = topology.ports;
+    this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
+    this.quoteNames = options.quoteNames;
+    this.controlWords = new ControlWords(topology.control);
+    this.tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
+    this.workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
+    this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
+    this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
+    const thread = threadOfShard(topology, shard);
+    this.ports = topology.responses.map(
+      (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === thread),
+    );
+    this.counters = countersOf(topology, shardRole(shard));
+    const hasHttp = topology.ports > topology.acceptors;
+    this.leasePort = hasHttp ? httpPort(topology) : NO_PORT;
+    this.leaseSession = httpPort(topology);
+    const meter = hasHttp ? new LatencyMeter() : undefined;
+    const shardOf = (name: string): number => shardOfTube(asciiBytes(name), 0, name.length, topology.shards);
+    const owns = (name: string): boolean => shardOf(name) === shard;
+    this.engine = new Engine({
+      effects: this,
+      ...(options.records === undefined ? {} : { records: options.records }),
+      ...(options.arena === undefined ? {} : { arena: options.arena }),
+      ...(meter === undefined ? {} : { meter }),
+      ownsDefaultTube: owns("default"),
+      ownsTube: owns,
+      ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
+      workerName: (session, job, into, at) => this.workerName(session, job, into, at),
+      turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
+      ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
+    });
+    this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
+    this.engine.bodies.limit = this.memory;
+    this.replies = new Replies(
+      this.engine,
+      this.ports,
+      options.records ?? NO_NUMBERS,
+      topology.storedBytesMin,
+    );
+    this.lists = new TubeLists(this.engine, this.ports, this.replies);
+    this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));
+    this.slicedCommands = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
+    this.commandWork = options.commandWork ?? 0;
+    this.records = options.records;
+    const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+    if (directory !== undefined) this.#lookInto(directory, shard);
+    const port = this.ports[shard % topology.acceptors]!;
+    const travel = { engine: this.engine, port, records: options.records, shards: topology.shards };
+    const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
+    const onSettled = (id: number): void => this.slicedCommands.settled(id);
+    this.engine.queues.onSettled = onSettled;
+    this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
+    this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    const takeJobId = this.#idTaker(directory, shard);
+    this.homes = new BatchHomes({ ...travel, shard, shardOf, onSettled });
+    this.transferReceiver = this.#makeReceiver(travel, directory, shard);
+    if (meter !== undefined) {
+      this.control = new ControlHandler({
+        shard: this,
+        port: this.ports[this.leasePort]!,
+        meter,
+        transferSender: this.transferSender,
+        leaseSession: this.leaseSession,
+        waiting: () => this.waiting(),
+        wallMs: () => this.schedules.wallMs(),
+      });
+    }
+    this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
+    this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
+    const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
+    this.puts = new PutIntake(this.engine, this.replies, this.controlWords, set);
+  }
+
+  #makeReceiver(
+    travel: Omit<ConstructorParameters<typeof TransferReceiver>[0], "onArrived">,
+    directory: JobDirectory | undefined,
+    shard: number,
+  ): TransferReceiver {
+    const moves = new JobIds(this.controlWords.words, ControlWord.JobMoves);
+    const onArrived = (id: number): void => {
+      // First: a list of jobs may omit one on its old shard once the directory names the new one.
+      moves.take();
+      directory?.set(id, shard);
+    };
+    return new TransferReceiver({ ...travel, onArrived });
+  }
+
+  #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    return () => {
+      const id = ids.take();
+      assert(id > 0, "ids begin at 1");
+      directory?.set(id, shard);
+      return id;
+    };
+  }
+
+  #makeSchedules(
+    { topology, shard, wallOffsetMs, records }: ShardOptions,
+    port: ReplyPort,
+    takeJobId: () => number,
+  ): ShardSchedules {
+    const { engine, replies, slicedCommands, clock } = this;
+    assert(shard < topology.shards, "the shard is part of the topology");
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
+    return new ShardSchedules({
+      engine,
+      replies,
+      slicedCommands,
+      records,
+      shard,
+      shards: topology.shards,
+      port,
+      clock,
+      isDraining: () => this.controlWords.isSet(ControlWord.Draining),
+      nowMs: () => this.nowMs,
+      wallOffsetMs: wallOffsetMs ?? (() => 0),
+      // Numbers of schedules are in the log, so they must keep rising after a restart, as ids do.
+      nextNumber: () => ids.take(),
+      onMove: () => moves.take(),
+      takeJobId,
+    });
+  }
+
+  /** When the shard next has something to do on its own, in monotonic ms. */
+  get nextDueAtMs(): number {
+    const { nextDueAtMs, schedules, batches } = this.engine;
+    // Batches and ticks wait until the log can write; otherwise, the shard would not sleep
+    // meanwhile.
+    const mayLog = batches.timers.nextAtMs < nextDueAtMs && this.records?.hasRoom !== false;
+    const dueAtMs = mayLog ? batches.timers.nextAtMs : nextDueAtMs;
+    return schedules.table.size === 0 ? dueAtMs : Math.min(dueAtMs, this.schedules.turns.dueAtMs);
+  }
+
+  #lookInto(directory: JobDirectory, own: number): void {
+    assert(own !== UNKNOWN_SHARD, "a shard has a number in the directory");
+    this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
+    this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
+  }
+
+  #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
+    const index = connectionSlot * this.portCount + acceptor;
+    assert(
+      acceptor < this.portCount && connectionSlot >= 0,
+      "a connection that arrives has a port and a slot",
+    );
+    assert(this.sessions[index] === undefined, "a slot has one session");
+    assert(session.deferred === undefined, "a connection moves without deferred messages");
+    session.acceptor = acceptor;
+    session.connectionSlot = connectionSlot;
+    this.engine.adoptSession(session.engineSession, index);
+    this.sessions[index] = session;
+  }
+
+  protected abstract waiting(): number;
+  protected abstract workerName(session: number, job: number, into: Uint8Array, at: number): number;
+  abstract reserved(client: Session, slot: number): void;
+  abstract timedOut(client: Session): void;
+  abstract deadlineSoon(client: Session): void;
+  abstract waitDue(client: Session): void;
+  abstract claim(client: Session): boolean;
+  abstract stillWaiting(client: Session): boolean;
+
+  ownsTube(name: string): boolean {
+    return this.tubeSetter.owns(name);
+  }
+
+  nextTubeSequence(): number {
+    return 1 + this.tubeSequences.take();
+  }
+}
+
+// Messages from other shards, which an acceptor relays: each goes to the part of this shard that it
+// concerns.
+
+function takeCarried(shard: ShardParts, message: Request): void {
+  const { transferSender, transferReceiver, homes, schedules, nowMs } = shard;
+  const { body } = message;
+  assert(body.end <= body.bytes.length, "a message from a shard lies in its ring");
+  const transferMessage = CarriedView.transferMessage(message);
+  const from = CarriedView.fromShard(message);
+  const transfer = CarriedView.transfer(message);
+  if (transferMessage === TransferMessage.Begin) transferReceiver.begin(from, transfer, body, nowMs);
+  else if (transferMessage === TransferMessage.Piece) transferReceiver.piece(from, transfer, body, nowMs);
+  else if (transferMessage === TransferMessage.Credit) transferSender.credit(transfer);
+  else if (transferMessage >= TransferMessage.BatchState) homes.take(transferMessage, from, body, nowMs);
+  else if (transferMessage >= TransferMessage.ClaimName)
+    schedules.claims.take(transferMessage, from, transfer, body);
+  else {
+    const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
+    const refusal = LandedView.refusal(view, 0) as Outcome;
+    transferSender.landed(transfer, LandedView.taken(view, 0), refusal, nowMs);
+  }
+}
+
+// The clients of a shard: gives them jobs, handles the engine's events that concern them, and ends
+// their sessions.
+
+abstract class ShardClients extends ShardParts implements CommandShard {
+  readonly #leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
+
+  abstract resume(session: ShardSession): void;
+  abstract read(session: ShardSession, bytes: number): void;
+  /** Executes a message. */
+  protected abstract run(session: ShardSession, request: Request): void;
+
+  reserve(session: ShardSession, timeoutMs: number): void {
+    assert(session.engineSession.waiting === Waiting.No, "a session that reserves does not wait yet");
+    if (session.batch !== undefined) {
+      reserveMany(this, session, session.batch, timeoutMs);
+      return;
+    }
+    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
+    if (slot >= 0) this.giveJob(session, slot, 0);
+    else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
+    else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /**
+   * Starts a read barrier if it may get the session a job. Returns whether it did: see ReadBarrier.
+   */
+  beginBarrier(session: ShardSession): boolean {
+    this.engine.runDue(this.nowMs);
+    return (
+      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
+      this.barrier.beginForJob(session)
+    );
+  }
+
+  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
+    if (!this.barrier.begin(session, rounds)) {
+      command(this, session, request);
+      return;
+    }
+    const kept = request.clone();
+    assert(session.afterBarrier === undefined, "one command waits for a barrier");
+    session.afterBarrier = () => {
+      this.replies.request = kept;
+      command(this, session, kept);
+    };
+  }
+
+  /**
+   * Answers RESERVED, or the batch that the session has waited for. A session of the HTTP thread
+   * hands the job to the lease session at once and gets the details of the lease.
+   */
+  giveJob(session: ShardSession, slot: number, flags: number): void {
+    assert(slot >= 0, "a given job is on this shard");
+    const { batch } = session;
+    if (batch !== undefined) {
+      session.endBatch();
+      this.replies.batch(session, [slot], batch.details);
+      return;
+    }
+    if (session.acceptor !== this.leasePort) {
+      this.replies.job(session, ReplyWord.reserved, slot, flags);
+      return;
+    }
+    this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
+    const id = this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    this.#leaseWorkers.note(id, this.workerNames[this.leasePort]!.text(session.connectionSlot));
+    const details = leaseDetails(this.engine, slot, this.nowMs);
+    this.replies.job(session, ReplyWord.reserved, slot, flags, details);
+  }
+
+  detach(session: ShardSession, number: number): void {
+    assert(
+      session.slicedCommand === undefined && session.longReply === undefined,
+      "a connection moves with no answer under way",
+    );
+    assert(
+      session.barrier === 0 && session.incoming === undefined,
+      "a connection moves with no command under way",
+    );
+    assert(!session.isRedirected && !session.ended, "a connection moves with its commands answered");
+    this.aside.leave(session);
+    this.#runUnanswered(session);
+    this.engine.detachSession(session.engineSession);
+    this.sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
+    this.replies.signal(session, ResponseKind.Detached);
+    this.adoptions.detached(number, session);
+  }
+
+  /**
+   * Executes the deferred messages of a connection that moves: the end of a wait elsewhere, and
+   * its own end. They get no reply.
+   */
+  #runUnanswered(session: ShardSession): void {
+    const { deferred } = session;
+    if (deferred === undefined) return;
+    while (!deferred.isEmpty) {
+      readRequest(deferred, deferred.shift(), this.request);
+      const { op } = this.request;
+      assert(
+        op === RequestOp.WaitShared || op === RequestOp.StopWait,
+        "a connection moves with no command under way",
+      );
+      this.run(session, this.request);
+    }
+    session.deferred = undefined;
+  }
+
+  /**
+   * Ends the session of a connection that is gone. Commands that have not begun are dropped. A
+   * sliced command in progress is finished first, and then this is called again.
+   */
+  end(session: ShardSession): void {
+    // Due timers concern this client, too: they may end its wait.
+    if (!session.ended) this.engine.runDue(this.nowMs);
+    session.ended = true;
+    this.aside.leave(session);
+    if (session.deferred !== undefined) this.#drop(session.deferred);
+    session.deferred = undefined;
+    session.barrier = 0;
+    session.afterBarrier = undefined;
+    this.leadWaits.delete(session);
+    this.puts.abandon(session);
+    this.replies.abandonLong(session);
+    this.lists.abandon(session);
+    if (session.slicedCommand !== undefined) return;
+    const giveBack = new SessionCleanup(this.engine, session);
+    if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
+      // The cleanup may have to wait for its turn, and a client that is gone must get no job until
+      // then.
+      this.engine.abandonWait(session.engineSession);
+      this.slicedCommands.join(session, giveBack);
+      return;
+    }
+    const index = session.connectionSlot * this.portCount + session.acceptor;
+    assert(session.engineSession.index === index, "the engine's session has the same index");
+    assert(this.sessions[index] === session, "a session ends in its own slot");
+    this.engine.closeSession(session.engineSession, this.nowMs);
+    this.sessions[index] = undefined;
+    this.replies.signal(session, ResponseKind.Closed);
+  }
+
+  /** Drops messages that will not be executed, and frees their bodies. */
+  #drop(deferred: DeferredMessages): void {
+    while (!deferred.isEmpty) {
+      const offset = deferred.shift();
+      if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
+      readRequest(deferred, offset, this.request);
+      this.puts.dropStored(this.request);
+    }
+  }
+
+  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
+  holderName(session: number): string {
+    assert(session >= 0, "the holder of a job is a session");
+    if (this.#holdsLeases(session)) return "lease";
+    return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
+  }
+
+  #holdsLeases(session: number): boolean {
+    return session === this.leaseSession && this.leasePort !== NO_PORT;
+  }
+
+  /**
+   * Writes the name or address of the worker that holds this job; without either, the same as
+   * `holderName`.
+   */
+  protected workerName(session: number, job: number, into: Uint8Array, at: number): number {
+    const slot = Math.floor(session / this.portCount);
+    const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
+    if (length > 0) return length;
+    const leased = this.#holdsLeases(session) ? this.#leaseWorkers.of(job) : "";
+    const name = asciiBytes(leased || this.holderName(session));
+    assert(at + name.length <= into.length, "the name of a connection fits");
+    into.set(name, at);
+    return name.length;
+  }
+
+  workerText(session: number, job: number): string {
+    const name = new Uint8Array(WORKER_BYTES_MAX);
+    return latin1(name, 0, this.workerName(session, job, name, 0));
+  }
+
+  /** Continues with ending batches, if their records find room. */
+  protected endBatches(): void {
+    if (this.records?.hasRoom === false) return;
+    this.homes.step(this.nowMs);
+    if (this.engine.hasFlowWork) this.engine.workOnFlows(this.nowMs);
+    this.engine.batches.hasNews = this.homes.hasNews || this.engine.hasFlowWork;
+  }
+
+  updateGauges(): void {
+    const { counters, engine } = this;
+    assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");
+    counters[Counter.JobsUrgent] = engine.urgentJobs;
+    counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
+    counters[Counter.JobsReserved] =
+      engine.jobCounts[JobState.Reserved]! + engine.jobCounts[JobState.Moving]!;
+    counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
+    counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
+    counters[Counter.TotalJobs] = engine.totalJobs;
+    counters[Counter.JobTimeouts] = engine.jobTimeouts;
+    counters[Counter.Tubes] = engine.tubes.size;
+    counters[Counter.Waiting] = this.waiting();
+  }
+
+  protected waiting(): number {
+    let waiting = this.engine.waitingAlone;
+    for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    assert(waiting >= this.engine.waitingAlone, "sessions that wait are counted");
+    return waiting;
+  }
+
+  #sessionOf(client: Session): ShardSession {
+    const session = this.sessions[client.index];
+    assert(session !== undefined, "a session of the engine exists here, too");
+    assert(session.engineSession === client, "a session belongs to its client");
+    return session;
+  }
+
+  reserved(client: Session, slot: number): void {
+    assert(slot >= 0, "a session that waited gets a job of this shard");
+    const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone gets no job");
+    this.leadWaits.delete(session);
+    this.giveJob(session, slot, 0);
+    this.resume(session);
+  }
+
+  timedOut(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that timed out is over");
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.timedOut);
+    this.resume(session);
+  }
+
+  deadlineSoon(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that a deadline ended is over");
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.deadlineSoon);
+    this.resume(session);
+  }
+
+  waitDue(client: Session): void {
+    const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone waits for nothing");
+    this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
+  }
+
+  claim(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
+  }
+
+  stillWaiting(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
+  }
+}
 
 /** Messages taken from one acceptor before others get their turn and replies are published. */
 const BATCH_MESSAGES = 64;

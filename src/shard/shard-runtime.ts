@@ -4,8 +4,9 @@
 import { randomInt } from "node:crypto";
 import { assert } from "../base/assert.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
-import { REAL_THREAD } from "../loop/point.ts";
-import { ROOM_SLEEP_MS } from "../loop/waiting-policy.ts";
+import { BlockingLoop } from "../loop/blocking-loop.ts";
+import { Point, REAL_THREAD, type ResidentShard, type Surroundings } from "../loop/role.ts";
+import { IdleSpin, ROOM_SLEEP_MS, SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
 import {
   binlogBell,
@@ -20,24 +21,159 @@ import {
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
-import { FileTable } from "../ring/file-table.ts";
-import { JobDirectory } from "../ring/job-directory.ts";
-import { JobIds } from "../ring/job-ids.ts";
-import { Lease } from "../ring/lease-word.ts";
-import { LentIds } from "../ring/lent-ids.ts";
-import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
+import { FileTable, JobDirectory } from "../ring/job-directory.ts";
+import { JobIds, LentIds } from "../ring/job-ids.ts";
+import { Lease, monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
+import { RecordLog } from "./records/record-log.ts";
 import {
   type OwnLog,
   type RecordRoomOptions,
   turnLog,
   waitForLend,
   waitForRecordRoom,
-} from "./record-room.ts";
-import { RecordLog } from "./records/record-log.ts";
-import { Restore } from "./restore.ts";
-import { zoneWarnings } from "./schedules/zone-warnings.ts";
+} from "./records/record-room.ts";
+import { Restore } from "./records/restore.ts";
+import { zoneWarnings } from "./schedules/cron-times.ts";
 import { ShardCore } from "./shard-core.ts";
-import { ShardLoop } from "./shard-loop.ts";
+
+// The loop of a shard: one turn after another, each with its publications. Its thread sleeps
+// between turns (loop/).
+
+/**
+ * The next step. Replies are published before the records that they wait for, so that the binlog
+ * may ring for both: see ReplyPort.publish.
+ */
+const Action = {
+  Step: 0,
+  Release: 1,
+  PublishReplies: 2,
+  RingAcceptor: 3,
+  PublishRecords: 4,
+  RingLog: 5,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
+
+interface ShardLoopOptions {
+  readonly core: ShardCore;
+  readonly records: RecordLog | undefined;
+  readonly control: ControlWords;
+  /** The doorbell of each acceptor. */
+  readonly acceptors: readonly Doorbell[];
+  readonly binlog: Doorbell;
+  readonly counters: TurnCounters;
+  readonly surroundings: Surroundings;
+  /**
+   * In a group: the lease that permits serving. After its end no message is taken and no timer
+   * expires. Its renewal rings the doorbell.
+   */
+  readonly lease?: Lease | undefined;
+}
+
+export class ShardLoop implements ResidentShard {
+  begunAtMs = 0;
+  taken = 0;
+  hasMore = false;
+  readonly #options: ShardLoopOptions;
+  #action: Action = Action.Step;
+  /** The acceptor whose turn it is. */
+  #acceptor = 0;
+  /** Whether that acceptor waits for the room that was released. */
+  #waits = false;
+
+  constructor(options: ShardLoopOptions) {
+    this.#options = options;
+  }
+
+  get isInTurn(): boolean {
+    return this.#action !== Action.Step;
+  }
+
+  get hasWork(): boolean {
+    return this.#options.core.hasWork && !this.#isFrozen();
+  }
+
+  get hasCommands(): boolean {
+    return this.#options.core.hasCommands && !this.#isFrozen();
+  }
+
+  get nextDueAtMs(): number {
+    return this.#isFrozen() ? Number.POSITIVE_INFINITY : this.#options.core.nextDueAtMs;
+  }
+
+  #isFrozen(): boolean {
+    const { lease, surroundings } = this.#options;
+    return lease?.isOver(surroundings.nowMs()) ?? false;
+  }
+
+  wantRoom(): void {
+    this.#options.core.wantRoom();
+  }
+
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
+  next(): Point {
+    const { core, records, control, acceptors, binlog, counters, surroundings, lease } = this.#options;
+    for (;;) {
+      switch (this.#action) {
+        case Action.Step:
+          // Changes made now would be lost: the process is about to end.
+          if (control.isSet(ControlWord.BinlogEnded)) return Point.Ended;
+          this.begunAtMs = surroundings.nowMs();
+          if (lease?.isOver(this.begunAtMs)) return this.#turnedFrozen();
+          counters.begin();
+          this.taken = core.step(this.begunAtMs);
+          counters.end(this.taken);
+          this.#acceptor = 0;
+          this.#action = Action.Release;
+          break;
+        case Action.Release:
+          this.#waits = core.requests[this.#acceptor]!.release();
+          this.#action = Action.PublishReplies;
+          break;
+        case Action.PublishReplies: {
+          const answered = core.ports[this.#acceptor]!.publish(records?.shownNumber ?? 0);
+          this.#action = Action.RingAcceptor;
+          if (this.#waits || answered) break;
+          if (this.#nextAcceptor()) continue;
+          break;
+        }
+        case Action.RingAcceptor:
+          counters.rang(acceptors[this.#acceptor]!.ring());
+          if (this.#nextAcceptor()) continue;
+          break;
+        case Action.PublishRecords:
+          if (!records?.publish()) return this.#turned();
+          this.#action = Action.RingLog;
+          break;
+        case Action.RingLog:
+          counters.rang(binlog.ring());
+          return this.#turned();
+      }
+      if (surroundings.isHeldUp()) return Point.HeldUp;
+    }
+  }
+
+  /** Advances to the next acceptor. Returns false after the last. */
+  #nextAcceptor(): boolean {
+    const isLast = ++this.#acceptor === this.#options.acceptors.length;
+    assert(this.#acceptor <= this.#options.acceptors.length, "a turn visits each acceptor once");
+    this.#action = isLast ? Action.PublishRecords : Action.Release;
+    return !isLast;
+  }
+
+  #turnedFrozen(): Point {
+    assert(this.#action === Action.Step, "a lease ends between two turns");
+    this.taken = 0;
+    this.hasMore = false;
+    return Point.Turned;
+  }
+
+  #turned(): Point {
+    assert(this.#acceptor === this.#options.acceptors.length, "a turn ends after a visit to each acceptor");
+    this.hasMore = this.taken > 0 || this.#options.core.hasWork;
+    this.#action = Action.Step;
+    return Point.Turned;
+  }
+}
 
 export interface ShardRuntimeOptions {
   topology: Topology;
@@ -200,4 +336,29 @@ function createRecords(
     waitForLend: (records, id) => waitForLend(records, room, lent, id),
     currentFile: () => counters[Counter.BinlogCurrent]!,
   });
+}
+
+// A shard with its own thread: loads its part of the log, then runs its loop and sleeps when the
+// loop does.
+
+/**
+ * Loads the shard's jobs, then serves for ever. From then on the thread's event loop does not run.
+ */
+export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
+  const { topology, shard } = options;
+  const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), threadOfShard(topology, shard));
+  const runtime = new ShardRuntime(options);
+  const { role, counters } = runtime;
+  const spin = new IdleSpin(waiting.spinMs, monotonicMs);
+  const loop = new BlockingLoop({ role, doorbell, counters, spin, surroundings: REAL_THREAD });
+  // The port to the log closes after this turn of the event loop.
+  runtime.load(() => setImmediate(() => run(loop, doorbell)));
+}
+
+function run(loop: BlockingLoop, doorbell: DoorbellOwner): never {
+  for (;;) {
+    const point = loop.next();
+    if (point === Point.Asleep) doorbell.sleep(loop.sleepMs);
+    else if (point === Point.Ended) doorbell.rest(SLEEP_MS_MAX);
+  }
 }

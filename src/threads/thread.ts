@@ -5,7 +5,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { AcceptorThread, AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
 import type { BinlogData, BinlogNews } from "../binlog/binlog-runtime.ts";
 import type { Waiting } from "../loop/waiting-policy.ts";
-import type { OwnLog } from "../shard/record-room.ts";
+import type { OwnLog } from "../shard/records/record-room.ts";
 import type { ShardRuntime, ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 
 export interface ShardWorkerData extends ShardRuntimeOptions {
@@ -35,7 +35,7 @@ export type WorkerData =
  */
 async function start(data: WorkerData, port: MessagePort): Promise<void> {
   if (data.kind === "shard") {
-    const { runShard } = await import("../shard/shard-thread.ts");
+    const { runShard } = await import("../shard/shard-runtime.ts");
     port.postMessage("ready");
     runShard(data.shard, data.shard.waiting);
     return;
@@ -73,7 +73,7 @@ async function openLog(
   thread: AcceptorThread,
 ): Promise<boolean> {
   const { BinlogRuntime } = await import("../binlog/binlog-runtime.ts");
-  const { ColocatedLog } = await import("../binlog/colocated-log.ts");
+  const { ColocatedLog } = await import("../binlog/binlog-loop.ts");
   const tell = (news: BinlogNews): void => port.postMessage(news);
   const runtime = new BinlogRuntime(log, tell);
   const order = new Promise((resolve) => port.once("message", resolve));

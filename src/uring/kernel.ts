@@ -1,6 +1,6 @@
 // The functions of the C library and of libuv that io_uring needs, through node:ffi.
 //
-// node:ffi is experimental in Node 26. Besides this file, only server/lifecycle/idle-memory.ts
+// node:ffi is experimental in Node 26. Besides this file, only server/lifecycle/memory.ts
 // loads it, and with --transport libuv neither does. Pointers are BigInts. Memory that the kernel
 // writes is mapped here and never moves.
 

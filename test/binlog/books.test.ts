@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { RecordIndex } from "../../src/binlog/books/record-index.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
+import type { RecordIndex } from "../../src/binlog/segments/books.ts";
 import { RecordKind } from "../../src/message/record.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { openSample, virtualOptions } from "./sample/sample-log.ts";

@@ -3,14 +3,14 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { segmentName } from "../../src/base/segment-name.ts";
+import { segmentName } from "../../src/base/text.ts";
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import { FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/format/segment-format.ts";
-import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
+import { LENT_IDS } from "../../src/binlog/live/log-writer.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { settingsOf } from "../../src/binlog/recovery/log-recovery.ts";
 import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
+import { FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { inWhole, skipVariant } from "../support/whole.ts";
 import { recoveredTexts } from "./model.ts";

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { segmentName } from "../../src/base/segment-name.ts";
+import { segmentName } from "../../src/base/text.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { recoveredTexts } from "./model.ts";

@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { segmentName } from "../../src/base/segment-name.ts";
-import { emptyLog } from "../../src/binlog/books/log-state.ts";
+import { segmentName } from "../../src/base/text.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
+import { emptyLog } from "../../src/binlog/segments/books.ts";
 import { RecordState } from "../../src/message/record.ts";
 import { jobsOfLog, recoveredTexts } from "./model.ts";
 import { JobWriter, openSample, SAMPLE_SEGMENT_BYTES, virtualOptions } from "./sample/sample-log.ts";

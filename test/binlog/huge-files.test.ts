@@ -6,12 +6,12 @@ import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSy
 import { join } from "node:path";
 import { test } from "node:test";
 import { copyBytes } from "../../src/base/bytes.ts";
-import { segmentName } from "../../src/base/segment-name.ts";
+import { segmentName } from "../../src/base/text.ts";
 import { readFully } from "../../src/binlog/disk/disk.ts";
 import { RealDisk } from "../../src/binlog/disk/real-disk.ts";
-import { encodeHeader, SEGMENT_BYTES_MAX } from "../../src/binlog/format/segment-format.ts";
-import { scanLog } from "../../src/binlog/recovery/scan-log.ts";
+import { scanLog } from "../../src/binlog/recovery/read-log.ts";
 import { scanSegment } from "../../src/binlog/recovery/segment-scan.ts";
+import { encodeHeader, SEGMENT_BYTES_MAX } from "../../src/binlog/segments/segment-format.ts";
 import { ExitCode } from "../../src/server/options/operator-error.ts";
 import { parseOptions } from "../../src/server/options/options.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";

@@ -1,6 +1,6 @@
 // Operations of shards on jobs, as records that a simulated log receives.
 
-import { Memory } from "../../src/base/memory.ts";
+import { Memory } from "../../src/base/bytes.ts";
 import {
   emptyRecordFields,
   encodeDelete,

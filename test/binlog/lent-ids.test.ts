@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FRAME_BYTES } from "../../src/binlog/format/segment-format.ts";
-import { LENT_IDS } from "../../src/binlog/live/id-lending.ts";
+import { LENT_IDS } from "../../src/binlog/live/log-writer.ts";
 import { appendBatch } from "../../src/binlog/live/whole-job.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
+import { FRAME_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { putRecordBytes } from "../../src/message/record.ts";
 import { BatchOutcome, BatchState } from "../../src/protocol/batch-facts.ts";
 import { SeededRandom } from "../support/seeded-random.ts";

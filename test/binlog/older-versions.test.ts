@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { it } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { decodeHeader, FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/format/segment-format.ts";
+import { decodeHeader, FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { runTool } from "../support/server/tool.ts";
 

@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RecordIndex } from "../../src/binlog/books/record-index.ts";
-import { SegmentTable } from "../../src/binlog/books/segment-table.ts";
+import { RecordIndex, SegmentTable } from "../../src/binlog/segments/books.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 function emptyIndex(): { index: RecordIndex; table: SegmentTable } {

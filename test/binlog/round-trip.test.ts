@@ -5,16 +5,15 @@ import { Readable } from "node:stream";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
-import { Memory } from "../../src/base/memory.ts";
+import { Memory } from "../../src/base/bytes.ts";
 import { exportForBeanstalkd } from "../../src/binlog/beanstalkd/beanstalkd-export.ts";
 import { readBeanstalkdFile, readBeanstalkdLog } from "../../src/binlog/beanstalkd/beanstalkd-log.ts";
-import { emptyLog } from "../../src/binlog/books/log-state.ts";
-import { recordChecksum } from "../../src/binlog/format/record-checksum.ts";
 import { Storage } from "../../src/binlog/live/storage.ts";
 import { appendBatch, appendSetting, appendWholeJob } from "../../src/binlog/live/whole-job.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { dumpLines, readDump, restoreJob } from "../../src/binlog/tools/dump.ts";
-import { batchLine } from "../../src/binlog/tools/dump-batches.ts";
+import { emptyLog } from "../../src/binlog/segments/books.ts";
+import { recordChecksum } from "../../src/binlog/segments/segment-format.ts";
+import { batchLine, dumpLines, readDump, restoreJob } from "../../src/binlog/tools/dump.ts";
 import type { LoggedBatch } from "../../src/message/flow-record.ts";
 import {
   applyUpdate,

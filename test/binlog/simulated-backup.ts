@@ -3,8 +3,8 @@
 
 import { crc32 } from "node:zlib";
 import { backupEnd, backupHead, NEXT_BYTES, paddingOf, segmentHead } from "../../src/base/backup-archive.ts";
-import { segmentName } from "../../src/base/segment-name.ts";
-import { readWhole } from "../../src/binlog/disk/whole-file.ts";
+import { segmentName } from "../../src/base/text.ts";
+import { readWhole } from "../../src/binlog/disk/disk.ts";
 import { restoreBackup } from "../../src/binlog/tools/restore-backup.ts";
 import type { LogLife } from "./log-life.ts";
 import { jobsOfLog } from "./model.ts";

@@ -6,7 +6,7 @@ import { chmodSync, chownSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from "node:path";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
-import { segmentName } from "../../src/base/segment-name.ts";
+import { segmentName } from "../../src/base/text.ts";
 import { DirectoryLock } from "../../src/binlog/disk/directory-lock.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../src/binlog/recovery/open-options.ts";

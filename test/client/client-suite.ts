@@ -1,7 +1,7 @@
 // Servers that the client is tested on, and a queue for each test.
 
 import { after, before, describe, it, type TestContext } from "node:test";
-import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../src/base/bytes.ts";
 import {
   type ConnectOptions,
   connect,

@@ -7,12 +7,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
-import { asciiBytes } from "../../src/base/bytes.ts";
-import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { asciiBytes, shardOfTube } from "../../src/base/bytes.ts";
 import { ControlClient } from "../../src/http/link/control-client.ts";
 import { PutPool } from "../../src/http/link/put-pool.ts";
-import { WireClients } from "../../src/http/link/wire-clients.ts";
-import { WireConnection } from "../../src/http/link/wire-connection.ts";
+import { WireClients, WireConnection } from "../../src/http/link/wire-connection.ts";
 import { Reservations, type ReservedJob } from "../../src/http/queue/reservations.ts";
 import type { LeaseChange } from "../../src/message/control.ts";
 import { ControlWord, createTopology, httpPort } from "../../src/message/topology.ts";

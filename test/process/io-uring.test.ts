@@ -7,7 +7,7 @@ import { release } from "node:os";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { defaultTransport } from "../../src/server/options/machine-defaults.ts";
+import { defaultTransport } from "../../src/server/options/thread-settings.ts";
 import { launch, startServer } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { connect } from "node:tls";
 import { readKeyPair, readOperatorFile } from "../../src/config/operator-file.ts";
-import { configFaults } from "../../src/server/tools/config-faults.ts";
+import { configFaults } from "../../src/server/tools/config-command.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";

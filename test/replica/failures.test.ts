@@ -9,7 +9,7 @@ import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspectText } from "../../src/binlog/tools/inspect-log.ts";
 import { dump, inspect } from "../../src/binlog/tools/tools.ts";
-import { listensOn } from "../../src/replica/peer-address.ts";
+import { listensOn } from "../../src/replica/standby-node.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { smallDisk } from "../support/machine/small-disk.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";

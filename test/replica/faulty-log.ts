@@ -2,8 +2,14 @@
 // group must survive that.
 
 import { type ChainPlace, hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
-import { follows, placeBefore, placeOf } from "../../src/replica/chain.ts";
-import { type LogEnds, LogError, type LogMessage } from "../../src/replica/shared-log.ts";
+import {
+  follows,
+  type LogEnds,
+  LogError,
+  type LogMessage,
+  placeBefore,
+  placeOf,
+} from "../../src/replica/shared-log.ts";
 import type { SeededRandom } from "../support/seeded-random.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 

@@ -1,13 +1,13 @@
 // A node's time as the primary: it opens its log, appends batches and serves clients.
 
-import { Memory } from "../../src/base/memory.ts";
+import { Memory } from "../../src/base/bytes.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { type ChainPlace, logBatchesOf } from "../../src/message/log-batch.ts";
 import { emptyRecordFields, encodeDelete, encodePutHead } from "../../src/message/record.ts";
-import { newTag } from "../../src/replica/chain.ts";
-import { FirstMessages } from "../../src/replica/first-messages.ts";
 import { type OfferedBatch, PrimaryCore } from "../../src/replica/primary-core.ts";
+import { FirstMessages } from "../../src/replica/primary-node.ts";
+import { newTag } from "../../src/replica/shared-log.ts";
 import { LEASE_MS, type NodeState } from "./node-state.ts";
 
 const TUBE = new TextEncoder().encode("default");

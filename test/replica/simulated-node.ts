@@ -1,16 +1,14 @@
 // One node of a simulated group: real cores and a real log on an in-memory disk; only threads,
 // sockets and clocks are missing.
 
-import { segmentNumber } from "../../src/base/segment-name.ts";
+import { segmentNumber } from "../../src/base/text.ts";
+import { openFollowLog } from "../../src/binlog/following.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { openFollowLog } from "../../src/binlog/open-follow-log.ts";
 import { wholeJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { type ChainPlace, hasLogBatches, logBatchesOf } from "../../src/message/log-batch.ts";
-import { follows, placeBefore, placeOf } from "../../src/replica/chain.ts";
 import { FollowerCore } from "../../src/replica/follower-core.ts";
-import { LogReader } from "../../src/replica/log-reader.ts";
-import { joined } from "../../src/replica/own-tail.ts";
-import { LogError } from "../../src/replica/shared-log.ts";
+import { follows, LogError, placeBefore, placeOf } from "../../src/replica/shared-log.ts";
+import { joined, LogReader } from "../../src/replica/standby-node.ts";
 import { Leading } from "./leading.ts";
 import { LEASE_MS, NodeState } from "./node-state.ts";
 import { FOLLOWERS } from "./planted-followers.ts";

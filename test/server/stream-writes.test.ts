@@ -23,7 +23,7 @@ const MIB = 1024 * 1024;
 const FLAGS = [...topologyFlags({ shards: 2, acceptors: 1 }), "-z", `${64 * MIB}`];
 const PLAYED = /^(framing|put-|peek|closing|conformance|quirks|reserve-half|stats-fresh)/;
 
-type DirectWrite = typeof import("../../src/acceptor/replies/direct-write.ts");
+type DirectWrite = typeof import("../../src/acceptor/sockets/net-transport.ts");
 
 /**
  * Result of a direct write of three bytes to a fresh connection, in a module loaded while the
@@ -33,7 +33,7 @@ async function writeResult(
   value: "0" | "1",
 ): Promise<{ result: number; results: DirectWrite["WriteResult"] }> {
   process.env[SWITCH] = value;
-  const url = new URL(`../../src/acceptor/replies/direct-write.ts?${value}`, import.meta.url);
+  const url = new URL(`../../src/acceptor/sockets/net-transport.ts?${value}`, import.meta.url);
   const { directWrite, WriteResult } = (await import(url.href)) as DirectWrite;
   process.env[SWITCH] = "1";
   const listener = createServer().listen(0, "127.0.0.1");

@@ -9,7 +9,7 @@ import { COUNTERS_PER_ROLE, ControlWord, type Placement } from "../../src/messag
 import { turnCountsOf } from "../../src/message/turn-counters.ts";
 import { DOORBELL_WORDS } from "../../src/ring/doorbell.ts";
 import { LogWord } from "../../src/ring/log-words.ts";
-import { DATA_OFFSET, HEAD_WORD, WANTED_WORD } from "../../src/ring/ring-layout.ts";
+import { DATA_OFFSET, HEAD_WORD, WANTED_WORD } from "../../src/ring/ring.ts";
 import { virtualOptions } from "../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { SeededRandom } from "../support/seeded-random.ts";

@@ -78,7 +78,7 @@ const FOUND: readonly Found[] = [
   {
     seed: 1038,
     flows: true,
-    what: "a shard whose batch is due does not sleep while the log can't write (shard-parts.ts)",
+    what: "a shard whose batch is due does not sleep while the log can't write (shard-core.ts)",
   },
 ];
 const STEPS = 300;

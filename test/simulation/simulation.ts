@@ -6,8 +6,7 @@
 // seed gives the same run.
 
 import assert from "node:assert/strict";
-import type { BatchRow } from "../../src/engine/flows/batch-row.ts";
-import { WAITS_UNTIL_MS } from "../../src/engine/flows/batch-table.ts";
+import { type BatchRow, WAITS_UNTIL_MS } from "../../src/engine/state/batch-table.ts";
 import * as command from "./client/command.ts";
 import { CommandCounts } from "./client/command-counts.ts";
 import { sessionName } from "./client/model-replies.ts";

@@ -1,8 +1,12 @@
 // Self-checking messages: length and every byte follow from the number.
 
-import type { MessageSource } from "../../src/ring/message-source.ts";
-import { messageBytesMax, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";
-import { FULL, type RingWriter } from "../../src/ring/ring-writer.ts";
+import {
+  FULL,
+  type MessageSource,
+  messageBytesMax,
+  RING_BYTES_MIN,
+  type RingWriter,
+} from "../../src/ring/ring.ts";
 
 const HEADER_BYTES = 8;
 

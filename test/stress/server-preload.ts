@@ -8,7 +8,7 @@ import { writeSync } from "node:fs";
 import { isMainThread, threadName } from "node:worker_threads";
 import { MIGRATION_RING_BYTES } from "../../src/message/topology.ts";
 import { monotonicMs } from "../../src/ring/monotonic-clock.ts";
-import { DATA_OFFSET, RING_BYTES_MIN } from "../../src/ring/ring-layout.ts";
+import { DATA_OFFSET, RING_BYTES_MIN } from "../../src/ring/ring.ts";
 import { injectPauses } from "./pauses.ts";
 
 const STDERR = 2;

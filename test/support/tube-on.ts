@@ -1,7 +1,6 @@
 // A tube that lives on a chosen shard.
 
-import { asciiBytes } from "../../src/base/bytes.ts";
-import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { asciiBytes, shardOfTube } from "../../src/base/bytes.ts";
 
 /** Returns the first name that begins with `prefix` and belongs to `shard` of `shards`. */
 export function tubeOn(shard: number, shards: number, prefix = "tube-"): string {

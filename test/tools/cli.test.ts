@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { printable } from "../../src/base/printable.ts";
+import { printable } from "../../src/base/text.ts";
 import { rowsText } from "../../src/cli/output.ts";
 import { connect } from "../../src/client/client.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";

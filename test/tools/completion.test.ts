@@ -7,7 +7,7 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { completionScript } from "../../src/cli/commands/completion.ts";
-import { SUBCOMMAND_WORDS } from "../../src/server/options/subcommand-words.ts";
+import { SUBCOMMAND_WORDS } from "../../src/server/options/program.ts";
 import { allCommands } from "../../src/server/tools/subcommands.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";

@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { createLog } from "../../src/server/logging/log.ts";
+import { createLog } from "../../src/server/options/log.ts";
 import { allCommands } from "../../src/server/tools/subcommands.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { ourMain, TEST_ENV } from "../support/server/server-process.ts";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { Session } from "node:inspector/promises";
 import { describe, it } from "node:test";
-import { shardOfTube } from "../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../src/base/bytes.ts";
 import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
 
 const SRC = new URL("../../src/", import.meta.url).href;

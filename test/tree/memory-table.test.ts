@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { BYTES_OF } from "../../src/engine/memory-use.ts";
+import { BYTES_OF } from "../../src/engine/engine.ts";
 
 const SRC = fileURLToPath(new URL("../../src", import.meta.url));
 const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "shard"];
@@ -123,18 +123,18 @@ describe("the check of the table (canary)", () => {
     ["8 MiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", ""],
     ["8 KiB (`engine/jobs/body-arena.ts SPARE_BYTES_MAX`)", "= 8388608"],
     [
-      "2,000 (`shard/replies/tube-setter.ts CHANGES_MAX`), 2,001 (`shard/replies/tube-setter.ts CHANGES_MAX`)",
+      "2,000 (`shard/sessions/tube-setter.ts CHANGES_MAX`), 2,001 (`shard/sessions/tube-setter.ts CHANGES_MAX`)",
       "2,001",
     ],
   ] as const)
     it(`compares ${bound}`, () => {
-      const found = wrongNumbers("acceptor/state/backlog.ts", bound);
+      const found = wrongNumbers("acceptor/acceptor.ts", bound);
       assert.equal(found.length, wrong === "" ? 0 : 1);
       assert.ok(wrong === "" || found[0]!.includes(wrong), `${found[0]}`);
     });
 
   it("fails for a constant that is not there", () => {
-    assert.throws(() => wrongNumbers("acceptor/state/backlog.ts", "7 (`NONE_MAX`)"), /has NONE_MAX/);
+    assert.throws(() => wrongNumbers("acceptor/acceptor.ts", "7 (`NONE_MAX`)"), /has NONE_MAX/);
   });
 
   for (const line of [

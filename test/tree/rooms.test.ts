@@ -95,7 +95,7 @@ describe("the check of the rooms (canary)", () => {
     ["a second way to lock", "binlog/recovery/x.ts", 'import { DatabaseSync } from "node:sqlite";'],
     ["foreign functions", "acceptor/x.ts", 'import { dlopen } from "node:ffi";'],
     ["a second server of HTTP", "server/x.ts", 'import Fastify from "fastify";'],
-    ["a cast through unknown", "base/memory.ts", "const bytes = memory as unknown as Uint8Array;"],
+    ["a cast through unknown", "base/bytes.ts", "const bytes = memory as unknown as Uint8Array;"],
     ["processes", "shard/x.ts", 'import { spawn } from "node:child_process";'],
   ];
   for (const [name, path, line] of cases) {
@@ -135,7 +135,7 @@ describe("the check of the rooms (canary)", () => {
       { path: "acceptor/a.ts", text: 'import { createServer } from "node:net";' },
       {
         path: "binlog/disk/a.ts",
-        text: 'import { open } from "node:fs/promises";\nimport { segmentName } from "../format/b.ts";',
+        text: 'import { open } from "node:fs/promises";\nimport { segmentName } from "../../base/b.ts";',
       },
       {
         path: "binlog/recovery/a.ts",

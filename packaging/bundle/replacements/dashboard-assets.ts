@@ -1,8 +1,8 @@
 // Files of the dashboard as the build prepared them; replaces
-// src/http/api/dashboard/dashboard-assets.ts.
+// src/http/app/dashboard-assets.ts.
 
 import { read } from "runnerbean:parts";
-import type { Asset } from "../../../src/http/api/dashboard/dashboard-assets.ts";
+import type { Asset } from "../../../src/http/app/dashboard-assets.ts";
 
 interface Listed {
   readonly name: string;

@@ -1,4 +1,4 @@
-// Check whether new threads can read the bundle; replaces src/binlog/readable-code.ts.
+// Check whether new threads can read the bundle; replaces src/binlog/disk/readable-code.ts.
 
 import { isReadable } from "runnerbean:parts";
 

@@ -1,20 +1,16 @@
 // Admission control: decides which connections to accept, gives them their filters and closes idle
 // ones.
 
-import { AddressList } from "../../access/address-list.ts";
 import { Authenticator } from "../../access/authenticator.ts";
-import { type CostlyCheck, FailureLimit } from "../../access/failure-limit.ts";
+import { AddressList, type CostlyCheck, FailureLimit } from "../../access/client-address.ts";
 import type { Identity } from "../../access/identity.ts";
 import { Counter } from "../../message/topology.ts";
 import type { CommandParser } from "../../protocol/command-parser.ts";
-import type { ConnectionCounts } from "../../ring/connection-counts.ts";
-import type { Transport } from "../replies/transport.ts";
-import { type Admission, AuthFilter } from "./auth-filter.ts";
-import type { ConnectionFilter } from "./filtered-connection.ts";
-import { IdleFilter } from "./idle-filter.ts";
+import type { ConnectionCounts } from "../../ring/connection-words.ts";
+import type { Transport } from "../stream/transport.ts";
+import { type Admission, AuthFilter, ObservedTransport, ReservedIds } from "./auth-filter.ts";
+import { type ConnectionFilter, IdleFilter } from "./line-filter.ts";
 import type { AccessRules, ConnectionLimits, ListenerPolicy } from "./listener-policy.ts";
-import { ObservedTransport } from "./observed-transport.ts";
-import { ReservedIds } from "./reserved-ids.ts";
 
 /** Time in which a client has to authenticate, in ms. */
 const AUTH_MS = 10_000;

@@ -6,25 +6,156 @@
 
 import { isSameToken } from "../../access/authenticator.ts";
 import { type Identity, mayTouchTube } from "../../access/identity.ts";
+import * as ascii from "../../base/ascii.ts";
 import { latin1 } from "../../base/bytes.ts";
+import { RecentMap } from "../../base/recent-map.ts";
+import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import {
+  CommandPermission,
   DELETES,
+  Op,
   PASSES_BEFORE_AUTH,
   PERMISSION_OF,
   ROUTE_OF,
+  Route,
   SCOPE_OF,
-} from "../../protocol/command-columns.ts";
-import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
-import { CommandPermission, Op, Route, Scope } from "../../protocol/commands.ts";
-import { IdList } from "../../protocol/id-list.ts";
+  Scope,
+} from "../../protocol/commands.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
+import { IdList } from "../../protocol/number-reader.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
-import type { LineHandler } from "../input/line-reader.ts";
-import type { ConnectionFilter, FilteredConnection } from "./filtered-connection.ts";
-import { ForwardingHandler } from "./forwarding-handler.ts";
-import type { ReservedIds } from "./reserved-ids.ts";
+import type { LineHandler } from "../stream/line-reader.ts";
+import type { Transport } from "../stream/transport.ts";
+import { type ConnectionFilter, type FilteredConnection, ForwardingHandler } from "./line-filter.ts";
+
+// The jobs that a client has reserved, as its replies show. A client whose token is limited to some
+// tubes may use only these ids, because only a job's shard knows which tube the job is in.
+
+const { CR, LF, SPACE } = ascii;
+/** Maximum number of ids kept; the oldest are forgotten first. */
+const IDS_MAX = 100_000;
+/** Longest first line of a reply with a body, apart from a tube name at its end. */
+const RESERVED_LINE_BYTES_MAX = 300;
+const ZERO = 48;
+
+const RESERVED = Buffer.from("RESERVED ");
+const FOUND = Buffer.from("FOUND ");
+const OK = Buffer.from("OK ");
+
+export class ReservedIds {
+  readonly #ids = new RecentMap<number, true>(IDS_MAX);
+  /** The beginning of an unfinished line. */
+  readonly #line = Buffer.alloc(RESERVED_LINE_BYTES_MAX);
+  #lineBytes = 0;
+  /** Bytes of the current body still to come, including CR LF. */
+  #bodyLeft = 0;
+
+  has(id: number): boolean {
+    return this.#ids.has(id);
+  }
+
+  forget(id: number): void {
+    this.#ids.delete(id);
+  }
+
+  /** Forgets all ids, because the jobs were reserved under another token. */
+  clear(): void {
+    this.#ids.clear();
+  }
+
+  /** Scans replies, whole or in part, as they leave. */
+  observe(bytes: Uint8Array, length: number): void {
+    let at = 0;
+    while (at < length) {
+      if (this.#bodyLeft > 0) {
+        const part = Math.min(this.#bodyLeft, length - at);
+        this.#bodyLeft -= part;
+        at += part;
+        continue;
+      }
+      const byte = bytes[at++]!;
+      if (byte === LF) this.#endLine();
+      // Longer lines are truncated: only their beginning matters.
+      else if (this.#lineBytes < RESERVED_LINE_BYTES_MAX) this.#line[this.#lineBytes++] = byte;
+    }
+  }
+
+  #endLine(): void {
+    const line = this.#line;
+    const end =
+      this.#lineBytes > 0 && line[this.#lineBytes - 1] === CR ? this.#lineBytes - 1 : this.#lineBytes;
+    this.#lineBytes = 0;
+    if (this.#begins(RESERVED, end)) {
+      const id = this.#number(1, end);
+      this.#bodyLeft = this.#number(2, end) + 2;
+      this.#note(id);
+    } else if (this.#begins(FOUND, end)) this.#bodyLeft = this.#number(2, end) + 2;
+    else if (this.#begins(OK, end)) this.#bodyLeft = this.#number(1, end) + 2;
+  }
+
+  #begins(word: Uint8Array, end: number): boolean {
+    if (end < word.length) return false;
+    for (let i = 0; i < word.length; i++) if (this.#line[i] !== word[i]) return false;
+    return true;
+  }
+
+  /** Returns the number after `blanks` spaces. */
+  #number(blanks: number, end: number): number {
+    let at = 0;
+    for (let left = blanks; left > 0 && at < end; at++) if (this.#line[at] === SPACE) left--;
+    let value = 0;
+    for (; at < end && this.#line[at] !== SPACE; at++) value = value * 10 + this.#line[at]! - ZERO;
+    return value;
+  }
+
+  #note(id: number): void {
+    this.#ids.set(id, true);
+  }
+}
+
+// A transport that observes the replies on their way to the client. The observed state belongs to
+// its thread, so the connection cannot migrate: there is no `departure`.
+
+export class ObservedTransport implements Transport {
+  readonly #inner: Transport;
+  readonly #observe: (bytes: Uint8Array, length: number) => void;
+
+  constructor(inner: Transport, observe: (bytes: Uint8Array, length: number) => void) {
+    this.#inner = inner;
+    this.#observe = observe;
+  }
+
+  send(buffer: Uint8Array, length: number): boolean {
+    this.#observe(buffer, length);
+    return this.#inner.send(buffer, length);
+  }
+
+  get pendingBytes(): number {
+    return this.#inner.pendingBytes;
+  }
+
+  get descriptor(): number {
+    return this.#inner.descriptor;
+  }
+
+  pause(): void {
+    this.#inner.pause();
+  }
+
+  resume(): void {
+    this.#inner.resume();
+  }
+
+  end(): void {
+    this.#inner.end();
+  }
+
+  destroy(): void {
+    this.#inner.destroy();
+  }
+}
 
 /** Admission control, as a filter sees it. */
 export interface Admission {

@@ -7,7 +7,6 @@
 
 import { assert } from "../../base/assert.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
-import type { Origin } from "../../message/origins.ts";
 import { MigrationView, RequestOp } from "../../message/request.ts";
 import {
   AnswerView,
@@ -19,39 +18,45 @@ import {
   STORED_HEADER_BYTES,
   StoredView,
 } from "../../message/response.ts";
-import { ControlWord, Counter, countersOf, portRole, type Topology } from "../../message/topology.ts";
+import {
+  ControlWord,
+  Counter,
+  countersOf,
+  type Origin,
+  portRole,
+  type Topology,
+} from "../../message/topology.ts";
 import { CommandParser } from "../../protocol/command-parser.ts";
 import { COMMANDS, type Command, STRICT_COMMANDS } from "../../protocol/commands.ts";
 import { Span } from "../../protocol/request.ts";
-import { ClaimWords } from "../../ring/claim-word.ts";
+import { ClaimWords } from "../../ring/connection-words.ts";
 import { ControlWords } from "../../ring/control-words.ts";
-import { EMPTY, type RingReader } from "../../ring/ring-reader.ts";
-import type { ConnectionFilter } from "../admission/filtered-connection.ts";
-import { GatherBudget } from "../fanout/batch/gather-budget.ts";
-import { ListReplies } from "../fanout/lists/list-replies.ts";
-import { TubeListings } from "../fanout/lists/tube-listings.ts";
+import { EMPTY, type RingReader } from "../../ring/ring.ts";
+import type { ConnectionFilter } from "../admission/line-filter.ts";
+import { SerialQueue } from "../fanout/conversation.ts";
+import { ListReplies } from "../fanout/list-reply.ts";
+import { TubeListings } from "../fanout/list-tubes.ts";
+import { GatherBudget } from "../fanout/pick-batch.ts";
+import type { MovedConnection } from "../migration/client-state.ts";
 import type { ConnectionMigrator } from "../migration/connection-migrator.ts";
-import type { MigrationReceiver } from "../migration/migration-receiver.ts";
-import type { MovedConnection } from "../migration/moved-connection.ts";
-import { CommandSampler } from "../replies/command-sampler.ts";
-import type { BodyPart } from "../replies/outbox.ts";
-import type { Transport } from "../replies/transport.ts";
-import { BarrierAcks } from "../state/barrier-acks.ts";
-import type { ClosedConnections } from "../state/closed-connections.ts";
-import type { ControlAnswers } from "../state/control-answers.ts";
-import { PendingReplies } from "../state/in-flight.ts";
+import type { MigrationReceiver } from "../migration/migration-ring.ts";
+import type { ClosedConnections } from "../state/connection-facts.ts";
+import { WaitingInput } from "../state/input-limit.ts";
 import { JobPlaces } from "../state/job-places.ts";
-import { LogProgress } from "../state/log-progress.ts";
 import type { ManualChanges } from "../state/manual-changes.ts";
 import { RunQueues } from "../state/run-queues.ts";
-import { SerialQueue } from "../state/serial-queue.ts";
-import { ShardLinks } from "../state/shard-links.ts";
-import { ShardRelay } from "../state/shard-relay.ts";
-import { TubeRef } from "../state/tube-ref.ts";
-import { WaitingInput } from "../state/waiting-input.ts";
-import type { AcceptorParts } from "./acceptor-parts.ts";
-import { Connection } from "./connection.ts";
-import { ConnectionSlots } from "./connection-slots.ts";
+import {
+  BarrierAcks,
+  type ControlAnswers,
+  LogProgress,
+  ShardLinks,
+  ShardRelay,
+} from "../state/shard-links.ts";
+import { TubeRef } from "../state/watch-list.ts";
+import { type BodyPart, CommandSampler } from "../stream/outbox.ts";
+import type { Transport } from "../stream/transport.ts";
+import { Connection, ConnectionSlots } from "./connection.ts";
+import { type AcceptorParts, PendingReplies } from "./pipeline.ts";
 
 /** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;

@@ -1,33 +1,105 @@
 // One client connection: takes the bytes of its socket, passes the commands to its parts, and sends
 // the replies.
 
-import type { EndReason } from "../../message/end-reason.ts";
-import { ReplyCredit } from "../../message/reply-credit.ts";
+import type { EndReason } from "../../message/acceptor-counts.ts";
 import { RequestOp } from "../../message/request.ts";
-import { Counter } from "../../message/topology.ts";
-import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/command-columns.ts";
+import { ReplyCredit } from "../../message/response.ts";
+import { Counter, SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
 import { Syntax } from "../../protocol/command-parser.ts";
+import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/commands.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
-import type { ConnectionFilter } from "../admission/filtered-connection.ts";
-import { type LineHandler, LineReader } from "../input/line-reader.ts";
-import { ClientState } from "../migration/client-state.ts";
+import { WorkerNames } from "../../ring/connection-words.ts";
+import type { ConnectionFilter, FilteredConnection } from "../admission/line-filter.ts";
+import { ClientState, type ConnectionState } from "../migration/client-state.ts";
 import type { ConnectionMigrator, Movable } from "../migration/connection-migrator.ts";
-import type { ConnectionState } from "../migration/moved-connection.ts";
-import type { Departure, Transport } from "../replies/transport.ts";
 import { type ConnectionFacts, NAMED_TUBES_MAX } from "../state/connection-facts.ts";
 import { InputLimit } from "../state/input-limit.ts";
 import { isByHand } from "../state/manual-changes.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
-import type { AcceptorParts } from "./acceptor-parts.ts";
-import { abortBatch } from "./batches.ts";
-import type { CommandParts } from "./command-parts.ts";
+import type { TubeRef } from "../state/watch-list.ts";
+import { type LineHandler, LineReader } from "../stream/line-reader.ts";
+import type { Departure, Transport } from "../stream/transport.ts";
 import { Conversations } from "./conversations.ts";
-import { FilteredClient } from "./filtered-client.ts";
-import { Pipeline } from "./pipeline.ts";
+import { type AcceptorParts, Pipeline } from "./pipeline.ts";
 import { PutUpload } from "./put-upload.ts";
-import { ROUTES, refuse } from "./routes.ts";
+import { abortBatch, type CommandParts, ROUTES, refuse } from "./routes.ts";
 import { type EndingConnection, Shutdown } from "./shutdown.ts";
+
+// A connection, as the filter of its lines sees it.
+
+interface Filtered extends CommandParts, RunQueueEntry {
+  endWhenIdle(reason: EndReason): void;
+}
+
+class FilteredClient implements FilteredConnection {
+  /** The next line waits for a decision of the filter. */
+  isWaiting = false;
+  readonly #connection: Filtered;
+
+  constructor(connection: Filtered) {
+    this.#connection = connection;
+  }
+
+  belongsTo(owner: string | undefined, seesTexts: boolean): void {
+    const { client } = this.#connection;
+    client.owner = owner;
+    client.seesTexts = seesTexts;
+  }
+
+  get usedTube(): string {
+    return this.#connection.client.used.name;
+  }
+
+  get watchedTubes(): readonly TubeRef[] {
+    return this.#connection.client.watched.tubes;
+  }
+
+  get isQuiet(): boolean {
+    const { isIdle, holding } = this.#connection.pipeline;
+    return isIdle && holding.empty && !this.isWaiting;
+  }
+
+  get isAnswered(): boolean {
+    const { isIdle, outbox } = this.#connection.pipeline;
+    return isIdle && outbox.gatheredBytes === 0;
+  }
+
+  refuse(reply: Uint8Array): boolean {
+    abortBatch(this.#connection);
+    return this.#connection.pipeline.answer(0, reply);
+  }
+
+  refuseBody(bodyBytes: number, reply: Uint8Array): void {
+    abortBatch(this.#connection);
+    this.#connection.upload.drop(bodyBytes, reply);
+  }
+
+  refuseAndEnd(reply: Uint8Array): boolean {
+    abortBatch(this.#connection);
+    const { pipeline, shutdown } = this.#connection;
+    if (!pipeline.isIdle) return false;
+    pipeline.append(reply, 0, reply.length);
+    return shutdown.end("auth");
+  }
+
+  cut(reply: Uint8Array): void {
+    this.#connection.shutdown.cut(reply);
+  }
+
+  holdOn(): void {
+    this.isWaiting = true;
+  }
+
+  goOn(): void {
+    this.isWaiting = false;
+    this.#connection.acceptor.runQueues.proceedLater(this.#connection);
+  }
+
+  endWhenIdle(reason: EndReason): void {
+    this.#connection.endWhenIdle(reason);
+  }
+}
 
 /** Unread reply bytes at which the connection stops executing commands. */
 const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
@@ -314,5 +386,66 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   stay(): void {
     const reason = this.shutdown.stay();
     if (reason !== undefined) this.endWhenIdle(reason);
+  }
+}
+
+// The open connections of one acceptor, by slot. A slot is taken until every shard has forgotten
+// its connection and the socket is gone.
+
+export class ConnectionSlots {
+  readonly connections: (Connection | undefined)[] = [];
+  readonly #free: number[] = [];
+
+  /** The names by which shards know the workers, by slot. */
+  readonly #names: WorkerNames;
+
+  /** Slots below `first` are not given to connections. */
+  constructor(first: number, names: SharedArrayBuffer) {
+    this.#names = new WorkerNames(names);
+    for (let slot = 0; slot < first; slot++) this.connections.push(undefined);
+  }
+
+  /**
+   * Returns a free slot, or undefined if all are taken. The caller fills it before it takes
+   * another. A worker without a name is named after its slot.
+   */
+  take(name = ""): number | undefined {
+    const slot = this.#free.pop() ?? this.connections.length;
+    if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
+    this.#names.set(slot, name);
+    return slot;
+  }
+
+  /** Changes the name by which shards know the worker in a slot. */
+  nameWorker(slot: number, name: string): void {
+    this.#names.set(slot, name);
+  }
+
+  /** Frees the slot of a connection that no shard knows any more. */
+  vacate(slot: number): void {
+    this.connections[slot] = undefined;
+    this.#free.push(slot);
+  }
+
+  /** Returns a description of every open connection. */
+  facts(): ConnectionFacts[] {
+    return this.#open().map(({ facts }) => facts);
+  }
+
+  /** Ends one connection after its commands in flight are answered. Returns false if it is gone. */
+  endOne(slot: number, serial: number): boolean {
+    const connection = this.connections[slot];
+    if (connection === undefined || connection.shutdown.isDead || connection.serial !== serial) return false;
+    connection.endWhenIdle("admin");
+    return true;
+  }
+
+  /** Ends all connections after their commands in flight. */
+  endAll(): void {
+    for (const connection of this.#open()) connection.endWhenIdle("stop");
+  }
+
+  #open(): Connection[] {
+    return this.connections.filter((each) => each !== undefined && !each.shutdown.isDead) as Connection[];
   }
 }

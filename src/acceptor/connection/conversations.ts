@@ -2,18 +2,52 @@
 // its reply. A redirected command becomes one, too.
 
 import { RequestOp } from "../../message/request.ts";
-import { ResponseKind } from "../../message/response.ts";
+import {
+  DELETED_HEADER_BYTES,
+  REDIRECTED_HEADER_BYTES,
+  RedirectedView,
+  ResponseKind,
+} from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
 import { Reply, textReply } from "../../protocol/reply.ts";
-import type { Request, Span } from "../../protocol/request.ts";
-import type { Conversation, Signal } from "../fanout/conversation.ts";
-import type { ConversationHost } from "../fanout/conversation-host.ts";
-import { DeleteBatch } from "../fanout/delete-batch.ts";
+import { Request, type Span } from "../../protocol/request.ts";
+import type { Conversation, ConversationHost, Signal } from "../fanout/conversation.ts";
+import { type BegunBatch, DeleteBatch } from "../fanout/delete-batch.ts";
 import { FindJob } from "../fanout/find-job.ts";
-import { begunBatch, redirectedRequest } from "../fanout/redirected-request.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
-import type { AcceptorParts } from "./acceptor-parts.ts";
-import type { Pipeline } from "./pipeline.ts";
+import type { AcceptorParts, Pipeline } from "./pipeline.ts";
+
+// Rebuilds a redirected command from the shard's message.
+
+/** Returns the command, with its own copies of all bytes. */
+function redirectedRequest(signal: Signal): Request {
+  const { payload } = signal;
+  const { bytes, start } = payload;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + start);
+  const word = view.getUint32(8, true);
+  const request = new Request().begin(word & 0xff);
+  request.id = RedirectedView.id(signal);
+  request.pri = RedirectedView.pri(signal);
+  request.delaySeconds = view.getUint32(12, true);
+  const optionsAt = start + REDIRECTED_HEADER_BYTES;
+  const optionsEnd = optionsAt + (word >>> 8);
+  request.options.set(bytes.slice(optionsAt, optionsEnd), 0, optionsEnd - optionsAt);
+  if (request.op === Op.DeleteBatch) {
+    const idsAt = optionsEnd + DELETED_HEADER_BYTES + view.getUint32(optionsEnd - start + 4, true);
+    request.ids.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
+  } else request.body.set(bytes.slice(optionsEnd, payload.end), 0, payload.end - optionsEnd);
+  return request;
+}
+
+/** Returns the part of a delete-batch that the shard has already done. */
+function begunBatch({ shard, payload }: Signal): BegunBatch {
+  const { bytes, start } = payload;
+  const at = start + REDIRECTED_HEADER_BYTES;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at);
+  const resultsAt = at + DELETED_HEADER_BYTES;
+  const results = bytes.slice(resultsAt, resultsAt + view.getUint32(4, true));
+  return { shard, recordNumber: view.getUint32(0, true), results };
+}
 
 const NOWHERE = -1;
 

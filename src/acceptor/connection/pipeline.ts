@@ -6,24 +6,259 @@
 // it is answered. A put takes its id only when no earlier reserve can still be waiting for a job.
 // The bytes of a command that has to wait stay in the line reader.
 
-import { ReplyCredit } from "../../message/reply-credit.ts";
+import { CR } from "../../base/ascii.ts";
+import { assert } from "../../base/assert.ts";
+import { latin1 } from "../../base/bytes.ts";
+import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { RequestFlag, RequestOp } from "../../message/request.ts";
-import { ResponseFlag } from "../../message/response.ts";
-import { Counter } from "../../message/topology.ts";
-import { MOVES_JOBS } from "../../protocol/command-columns.ts";
+import { ReplyCredit, ResponseFlag } from "../../message/response.ts";
+import { Counter, type Origin, type Topology } from "../../message/topology.ts";
+import type { CommandParser } from "../../protocol/command-parser.ts";
+import { MOVES_JOBS } from "../../protocol/commands.ts";
 import type { Request, Span } from "../../protocol/request.ts";
-import type { Conversation } from "../fanout/conversation.ts";
-import type { LineReader } from "../input/line-reader.ts";
-import type { ClientState } from "../migration/client-state.ts";
-import type { CommandSample } from "../replies/command-sampler.ts";
-import { type BodyPart, Outbox } from "../replies/outbox.ts";
-import { traceReply } from "../replies/reply-trace.ts";
-import type { Transport } from "../replies/transport.ts";
-import { InFlight, type PendingReply, ShardAffinity } from "../state/in-flight.ts";
-import type { CommandByHand } from "../state/manual-changes.ts";
-import type { RunQueueEntry } from "../state/run-queues.ts";
-import { ShardSet } from "../state/shard-set.ts";
-import type { AcceptorParts } from "./acceptor-parts.ts";
+import type { ClaimWords } from "../../ring/connection-words.ts";
+import type { Conversation, SerialQueue } from "../fanout/conversation.ts";
+import type { ListReplies } from "../fanout/list-reply.ts";
+import type { TubeListings } from "../fanout/list-tubes.ts";
+import type { GatherBudget } from "../fanout/pick-batch.ts";
+import { type ClientState, ShardSet } from "../migration/client-state.ts";
+import type { ConnectionMigrator } from "../migration/connection-migrator.ts";
+import type { ClosedConnections } from "../state/connection-facts.ts";
+import type { WaitingInput } from "../state/input-limit.ts";
+import type { JobPlaces } from "../state/job-places.ts";
+import type { CommandByHand, ManualChanges } from "../state/manual-changes.ts";
+import type { RunQueueEntry, RunQueues } from "../state/run-queues.ts";
+import type { LogProgress, ShardLinks } from "../state/shard-links.ts";
+import type { TubeRef } from "../state/watch-list.ts";
+import type { LineReader } from "../stream/line-reader.ts";
+import { type BodyPart, type CommandSample, type CommandSampler, Outbox } from "../stream/outbox.ts";
+import type { Transport } from "../stream/transport.ts";
+
+// The parts of an acceptor that its connections use.
+
+export interface AcceptorParts {
+  readonly topology: Topology;
+  readonly shards: number;
+  /**
+   * Whether an acceptor may know of the end of a connection that has not reached the shards, or
+   * find one when it reads its sockets: another one, or this one if it reads ends late.
+   */
+  readonly barrierHelps: boolean;
+  readonly links: ShardLinks;
+  readonly places: JobPlaces;
+  readonly log: LogProgress;
+  /** Counters of this thread, indexed by Counter. */
+  readonly counters: Float64Array;
+  readonly runQueues: RunQueues;
+  readonly pendingReplies: PendingReplies;
+  readonly waitingInput: WaitingInput;
+  readonly sampler: CommandSampler;
+  readonly claims: ClaimWords;
+  readonly slots: { nameWorker(slot: number, name: string): void };
+  /** The arenas of shards that run in the acceptor's thread. */
+  readonly arenas: readonly (BodyArena | undefined)[];
+  readonly parser: CommandParser;
+  readonly defaultTube: TubeRef;
+  readonly listReplies: ListReplies;
+  readonly tubeListings: TubeListings;
+  readonly gatherBudget: GatherBudget;
+  /** Serialises lists of jobs that span all shards. */
+  readonly listQueue: SerialQueue;
+  /** Moves connections to other acceptors, if migration is on. */
+  readonly changes: ManualChanges | undefined;
+  readonly migrator: ConnectionMigrator | undefined;
+  /** Records closed connections, if something asks for them. */
+  readonly closed: ClosedConnections | undefined;
+  /** Receives a line for each command and reply (-VV). */
+  readonly trace: ((line: string) => void) | undefined;
+  readonly nowMs: () => number;
+  /** The time of the current turn, in monotonic ms. */
+  readonly turnAtMs: number;
+  /** Returns the text of `stats`, after every shard has updated its counters. */
+  readonly statsText: () => string;
+  /** The servers whose job ids are valid here; known when the log is loaded, before any client. */
+  readonly origins: readonly Origin[];
+}
+
+// The -VV log lines about replies, in beanstalkd's words.
+
+/** Logs a reply that begins at `bytes[at]`, with a second line if it has a body. */
+function traceReply(
+  trace: (line: string) => void,
+  descriptor: number,
+  bytes: Uint8Array,
+  at: number,
+  length: number,
+): void {
+  let end = at;
+  while (end < at + length && bytes[end] !== CR) end++;
+  const line = latin1(bytes, at, end);
+  trace(`>${descriptor} reply ${line}`);
+  if (line.startsWith("OK ")) trace(`>${descriptor} job 0`);
+  else if (line.startsWith("FOUND ") || line.startsWith("RESERVED "))
+    trace(`>${descriptor} job ${line.split(" ")[1]}`);
+}
+
+// Commands in flight: their order on one connection, the shard that they go to, and which
+// connections of a thread expect an answer.
+
+/**
+ * Maximum number of commands in flight. Each may have to wait in the shard, where it takes about 80
+ * bytes.
+ */
+const WINDOW_COMMANDS = 256;
+/** The limit while a reserve is in flight, which may wait for any length of time. */
+const WINDOW_COMMANDS_RESERVING = 128;
+/**
+ * Limit on the bodies of puts in flight: with n commands in flight, a put is sent only if n times
+ * its size is within the limit. That bounds the total to a few times this number, without a sum to
+ * maintain.
+ */
+const PUT_BYTES_MAX = 128 * 1024;
+
+/** The longest streak: an affinity that a few commands to other shards do not end. */
+const SETTLED = 64;
+/** How many commands of the streak a command to another shard cancels. */
+const OTHERS_COUNT = 8;
+
+/**
+ * The commands in flight of one connection. They all belong to one shard, which answers them in
+ * order.
+ */
+export class InFlight {
+  /** The shard of the commands in flight or else of the last command; -1 before the first. */
+  shard = -1;
+  /** Commands sent and not answered. */
+  underWay = 0;
+  /** The reserves among them. The count may be too high until all are answered. */
+  reservesUnderWay = 0;
+  /**
+   * Whether a reserve-job is in flight or has been since the last time that nothing was. Its job
+   * may be on another shard.
+   */
+  mayHoldElsewhere = false;
+
+  /** Returns whether a command for `shard` may be sent behind those in flight. */
+  maySend(shard: number): boolean {
+    if (this.underWay === 0) return true;
+    const window = this.reservesUnderWay > 0 ? WINDOW_COMMANDS_RESERVING : WINDOW_COMMANDS;
+    return this.shard === shard && this.underWay < window;
+  }
+
+  /**
+   * Returns whether a put for `shard` may take its id now. It must not while a reserve in flight
+   * may wait for a job.
+   */
+  mayPut(shard: number, bodyBytes: number): boolean {
+    return this.reservesUnderWay === 0 && this.maySend(shard) && this.underWay * bodyBytes <= PUT_BYTES_MAX;
+  }
+
+  /**
+   * Returns whether a command with this many bytes may be sent to `shard` now. The bytes may have
+   * to wait there.
+   */
+  mayCarry(shard: number, bytes: number): boolean {
+    return this.maySend(shard) && this.underWay * bytes <= PUT_BYTES_MAX;
+  }
+
+  sent(shard: number): void {
+    this.shard = shard;
+    this.underWay++;
+  }
+
+  /** Notes that the oldest command is answered. Returns whether nothing is in flight any more. */
+  answered(): boolean {
+    assert(this.underWay > 0, "only a command in flight is answered");
+    this.underWay--;
+    if (this.underWay > 0) return false;
+    this.reservesUnderWay = 0;
+    this.mayHoldElsewhere = false;
+    return true;
+  }
+}
+
+/** Detects whether nearly all recent commands of a connection went to one shard. */
+export class ShardAffinity {
+  /** The shard that most commands went to. */
+  shard = -1;
+  /** Commands to that shard, minus those that commands to others cancelled; at most SETTLED. */
+  streak = 0;
+
+  note(shard: number): void {
+    if (shard === this.shard) {
+      if (this.streak < SETTLED) this.streak++;
+      return;
+    }
+    this.streak -= OTHERS_COUNT;
+    if (this.streak > 0) return;
+    this.shard = shard;
+    this.streak = 1;
+  }
+
+  /** Restarts the count. */
+  forget(): void {
+    this.streak = 0;
+  }
+}
+
+/** A connection, as PendingReplies sees it. */
+interface PendingReply {
+  /** The polling epoch in which an answer was last expected, or -1. */
+  expectsSince: number;
+  /** The polling epoch in which it last sent a command. */
+  askedSince: number;
+}
+
+/**
+ * Connections that expect an answer at any moment. While there are any, the acceptor's thread polls
+ * its rings instead of sleeping.
+ *
+ * These are connections with a command in flight that was sent since the thread last gave up
+ * polling. All others wait for a job, and their answer rings the doorbell.
+ */
+export class PendingReplies {
+  /** Connections that expect an answer. */
+  expecting = 0;
+  /** Connections that have sent a command in this epoch. */
+  asking = 0;
+  /** Incremented whenever the thread gives up polling. */
+  #epoch = 0;
+
+  /** Notes that the connection has sent a command. */
+  expect(connection: PendingReply): void {
+    if (connection.expectsSince === this.#epoch) return;
+    connection.expectsSince = this.#epoch;
+    this.expecting++;
+    if (connection.askedSince === this.#epoch) return;
+    connection.askedSince = this.#epoch;
+    this.asking++;
+  }
+
+  /** Returns whether the thread has stopped polling for the connection's answer. */
+  hasGivenUp(connection: PendingReply): boolean {
+    return connection.expectsSince !== this.#epoch;
+  }
+
+  /** Notes that the connection has nothing in flight any more. */
+  expectNothing(connection: PendingReply): void {
+    if (connection.expectsSince === this.#epoch) this.expecting--;
+    connection.expectsSince = -1;
+  }
+
+  /** Forgets a connection that leaves for another thread. */
+  forget(connection: PendingReply): void {
+    this.expectNothing(connection);
+    if (connection.askedSince === this.#epoch) this.asking--;
+    connection.askedSince = -1;
+  }
+
+  /** Treats every connection that expects an answer as one that waits for a job. */
+  giveUp(): void {
+    this.#epoch++;
+    this.expecting = 0;
+    this.asking = 0;
+  }
+}
 
 export class Pipeline implements PendingReply {
   readonly slot: number;

@@ -3,33 +3,214 @@
 
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
-import { shardOfTube } from "../../base/tube-hash.ts";
-import { originsText } from "../../message/origins.ts";
-import { BatchView, InspectJobView, OpenBatchView, RequestFlag } from "../../message/request.ts";
-import { LEAVES_OUT_TEXTS, ROUTE_OF } from "../../protocol/command-columns.ts";
+import { latin1, shardOfTube } from "../../base/bytes.ts";
+import {
+  BATCH_DETAILS,
+  BatchView,
+  InspectJobView,
+  OpenBatchView,
+  RequestFlag,
+  RequestOp,
+  WatchView,
+  WeightView,
+} from "../../message/request.ts";
+import { originsText } from "../../message/topology.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
-import { Op, Route } from "../../protocol/commands.ts";
-import { Reply, textReply, touchedAllReply, unknownOptionReply, usingReply } from "../../protocol/reply.ts";
-import type { Request } from "../../protocol/request.ts";
+import { LEAVES_OUT_TEXTS, Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
+import { BATCH_BYTES_MAX, U32_MAX } from "../../protocol/limits.ts";
+import { OptionTag } from "../../protocol/option-rows.ts";
+import { optionNumber } from "../../protocol/options.ts";
+import {
+  Reply,
+  textReply,
+  touchedAllReply,
+  unknownOptionReply,
+  usingReply,
+  watchingReply,
+} from "../../protocol/reply.ts";
+import { type Request, ReserveOrder } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
-import { AwaitAcks } from "../fanout/await-acks.ts";
-import { FindSchedule } from "../fanout/find-schedule.ts";
-import type { GatheredList } from "../fanout/lists/gathered-list.ts";
-import { InspectWatched } from "../fanout/lists/inspect-watched.ts";
-import { ListAllJobs } from "../fanout/lists/list-all-jobs.ts";
-import { ListSchedules } from "../fanout/lists/list-schedules.ts";
-import { ListTubes } from "../fanout/lists/list-tubes.ts";
-import { ListWatched } from "../fanout/lists/list-watched.ts";
-import { PickInTurn } from "../fanout/reserve/pick-in-turn.ts";
-import { PickOne } from "../fanout/reserve/pick-one.ts";
-import type { Picker } from "../fanout/reserve/picker.ts";
-import { SharedReserve } from "../fanout/reserve/shared-reserve.ts";
-import { SetPattern } from "../fanout/set-pattern.ts";
+import { AwaitAcks, MoveUse, SetPattern } from "../fanout/await-acks.ts";
+import { DeleteBatch, onlyShardOf } from "../fanout/delete-batch.ts";
+import { FindSchedule } from "../fanout/find-job.ts";
+import { type GatheredList, ListAllJobs, ListSchedules } from "../fanout/gathered-list.ts";
+import { ListTubes } from "../fanout/list-tubes.ts";
+import { InspectWatched, ListWatched } from "../fanout/list-watched.ts";
+import { PickBatch } from "../fanout/pick-batch.ts";
+import { type Picker, PickInTurn, PickOne, SharedReserve } from "../fanout/shared-reserve.ts";
+import type { ClientState } from "../migration/client-state.ts";
 import { extensionsText } from "../state/stats-text.ts";
-import { batchPicker, beginAbortable, deleteBatch, readBatchOptions } from "./batches.ts";
-import type { CommandParts } from "./command-parts.ts";
-import { changeTubes } from "./watches.ts";
+import { TubeRef, WatchOrder } from "../state/watch-list.ts";
+import type { Conversations } from "./conversations.ts";
+import type { AcceptorParts, Pipeline } from "./pipeline.ts";
+import type { PutUpload } from "./put-upload.ts";
+import type { Shutdown } from "./shutdown.ts";
+
+// The parts of a connection that its commands use.
+
+export interface CommandParts {
+  readonly acceptor: AcceptorParts;
+  readonly client: ClientState;
+  readonly pipeline: Pipeline;
+  readonly conversations: Conversations;
+  readonly upload: PutUpload;
+  readonly shutdown: Shutdown;
+}
+
+// Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
+
+/** Bytes of a redirected delete-batch besides the ids and one byte for each. */
+const DELETE_BATCH_ROOM = 64;
+
+/**
+ * Moves the options of a reserve-batch into the fields that its shard reads. Returns whether the
+ * client may abort the wait.
+ */
+function readBatchOptions(request: Request): boolean {
+  const { options } = request;
+  const bytes = optionNumber(options, OptionTag.Bytes) ?? BATCH_BYTES_MAX;
+  BatchView.limitBytes(request, Math.min(bytes, BATCH_BYTES_MAX));
+  request.flags =
+    RequestFlag.Batch |
+    (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes) |
+    (optionNumber(options, OptionTag.WithMeta) === undefined ? 0 : RequestFlag.Meta);
+  const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;
+  options.clear();
+  return mayAbort;
+}
+
+/** Notes that the client's next byte aborts the batch that was just sent. */
+function beginAbortable(client: ClientState, pipeline: Pipeline): void {
+  pipeline.abortable = client.nextBatchNumber;
+  client.nextBatchNumber = (client.nextBatchNumber % U32_MAX) + 1;
+}
+
+/** Aborts the wait of an abortable batch, because the client has sent more bytes. */
+export function abortBatch({ acceptor, pipeline, conversations }: CommandParts): void {
+  const number = pipeline.abortable;
+  if (number === 0) return;
+  pipeline.abortable = 0;
+  // An earlier command may be redirected while the batch waits for its turn.
+  if (pipeline.conversation === undefined || conversations.isRedirected) {
+    const abort = pipeline.message(RequestOp.Abort);
+    BatchView.setNumber(abort, number);
+    pipeline.post(pipeline.inFlight.shard, abort);
+    acceptor.pendingReplies.expect(pipeline);
+  } else pipeline.conversation.onInput?.();
+}
+
+/** Returns the picker of a reserve-batch over several shards. */
+function batchPicker({ acceptor, client, conversations }: CommandParts, request: Request): PickBatch {
+  const limits = {
+    jobsMax: BatchView.jobsMax(request),
+    bytesMax: BatchView.bytesMax(request),
+    details: request.flags & BATCH_DETAILS,
+  };
+  return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);
+}
+
+/** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */
+function deleteBatch({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { links, places } = acceptor;
+  const { op, ids } = request;
+  // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
+  if (ids.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
+    const shard = onlyShardOf(ids, places);
+    if (shard !== UNKNOWN_SHARD)
+      return pipeline.inFlight.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
+  }
+  if (!pipeline.isIdle) return false;
+  pipeline.count(op);
+  return conversations.begin(new DeleteBatch(conversations, places, ids));
+}
+
+// The tubes that a connection uses and watches, their weights, and the order of its reserves.
+
+function changeTubes(connection: CommandParts, request: Request): boolean {
+  if (request.op === Op.Use) return use(connection, request);
+  if (request.op === Op.Watch) return watch(connection, request);
+  if (request.op === Op.ReserveOrder) return setOrder(connection, request);
+  return ignore(connection, request);
+}
+
+function use({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { bytes, start, end } = request.tube;
+  const { used } = client;
+  if (used.is(bytes, start, end)) return pipeline.answer(Op.Use, usingReply(used.name));
+  const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
+  if (tube.shard === used.shard) {
+    if (!pipeline.sendCounted(tube.shard, request)) return false;
+  } else {
+    if (!pipeline.isIdle) return false;
+    conversations.begin(new MoveUse(conversations, used, tube));
+  }
+  client.used = tube;
+  return true;
+}
+
+function watch({ acceptor, client, pipeline }: CommandParts, request: Request): boolean {
+  const { watched } = client;
+  const { bytes, start, end } = request.tube;
+  const weight = readWeight(request);
+  const position = watched.find(bytes, start, end);
+  if (position >= 0 && weight === 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
+  const known = watched.tubes[position];
+  const tube = known ?? new TubeRef(latin1(bytes, start, end), acceptor.shards);
+  WatchView.fill(request, watched.size + (known === undefined ? 1 : 0));
+  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  if (known === undefined) watched.add(tube);
+  if (weight > 0) noteWeight(client, tube.name, weight);
+  return true;
+}
+
+function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
+  const { watched } = client;
+  const { bytes, start, end } = request.tube;
+  const position = watched.find(bytes, start, end);
+  if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
+  if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
+  WatchView.fill(request, watched.size - 1);
+  const tube = watched.tubes[position]!;
+  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  client.order?.forget(tube.name);
+  watched.removeAt(position);
+  return true;
+}
+
+/** Moves the weight of a watch from its options to the field that the shard reads; 0 for none. */
+function readWeight(request: Request): number {
+  const { options } = request;
+  if (options.length === 0) return 0;
+  const weight = optionNumber(options, OptionTag.Weight) ?? 0;
+  options.clear();
+  WeightView.fill(request, weight);
+  return weight;
+}
+
+function noteWeight(client: ClientState, tube: string, weight: number): void {
+  client.order ??= new WatchOrder();
+  client.order.weigh(tube, weight);
+}
+
+/**
+ * Routes a reserve-order: to all shards, because any of them may own a tube that the connection
+ * watches later.
+ */
+function setOrder({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+  const { order } = request;
+  if (!pipeline.isIdle) return false;
+  pipeline.count(request.op);
+  if (order !== ReserveOrder.Strict) client.order ??= new WatchOrder();
+  client.order?.begin(order);
+  const message = (): Request => {
+    const each = conversations.message(Op.ReserveOrder);
+    each.order = order;
+    return each;
+  };
+  const answer = (): void => conversations.finishConversation(Reply.set);
+  return conversations.begin(new AwaitAcks(conversations, Array(acceptor.shards).keys(), message, answer));
+}
 
 type CommandRoute = (connection: CommandParts, request: Request) => boolean;
 

@@ -5,18 +5,17 @@
 // flight are answered first, since the client may only have half-closed. Once it is ending, only
 // Credit and Close may be posted: a shard would take anything else for a new connection.
 
-import { END_REASONS, type EndReason } from "../../message/end-reason.ts";
+import { END_REASONS, type EndReason } from "../../message/acceptor-counts.ts";
 import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { Counter } from "../../message/topology.ts";
-import type { LineReader } from "../input/line-reader.ts";
 import type { ClientState } from "../migration/client-state.ts";
-import type { Transport } from "../replies/transport.ts";
 import type { ConnectionFacts } from "../state/connection-facts.ts";
 import type { InputLimit } from "../state/input-limit.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
-import type { AcceptorParts } from "./acceptor-parts.ts";
+import type { LineReader } from "../stream/line-reader.ts";
+import type { Transport } from "../stream/transport.ts";
 import type { Conversations } from "./conversations.ts";
-import type { Pipeline } from "./pipeline.ts";
+import type { AcceptorParts, Pipeline } from "./pipeline.ts";
 import type { PutUpload } from "./put-upload.ts";
 
 /** The connection that ends, with the parts that are involved. */

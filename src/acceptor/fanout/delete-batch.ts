@@ -3,17 +3,15 @@
 // deleted a job.
 
 import { asciiBytes } from "../../base/bytes.ts";
-import { Deleted } from "../../message/deleted.ts";
 import { RequestFlag } from "../../message/request.ts";
-import { ResponseFlag, ResponseKind } from "../../message/response.ts";
+import { Deleted, ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Op } from "../../protocol/commands.ts";
-import { IdList } from "../../protocol/id-list.ts";
+import { IdList } from "../../protocol/number-reader.ts";
 import { deletedBatchReply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import type { JobPlaces } from "../state/job-places.ts";
-import type { Conversation, Signal } from "./conversation.ts";
-import type { ConversationHost } from "./conversation-host.ts";
+import type { Conversation, ConversationHost, Signal } from "./conversation.ts";
 
 /** Offset of the results in an Ack: the soonest deadline precedes them. */
 const RESULTS_AT = 8;

@@ -1,10 +1,88 @@
 // The state of a connection that moves with it to another acceptor.
 
-import { ShardSet } from "../state/shard-set.ts";
-import { TubeRef } from "../state/tube-ref.ts";
-import { WatchList } from "../state/watch-list.ts";
-import { WatchOrder } from "../state/watch-order.ts";
-import type { ConnectionState, MigrationHistory, MovedOrder } from "./moved-connection.ts";
+import type { ReserveOrder } from "../../protocol/request.ts";
+import { TubeRef, WatchList, WatchOrder } from "../state/watch-list.ts";
+import type { HandedOver } from "../stream/transport.ts";
+
+// A set of up to 64 shards, as bits.
+
+export class ShardSet {
+  empty = true;
+  #low = 0;
+  #high = 0;
+
+  add(shard: number): void {
+    if (shard < 32) this.#low |= 1 << shard;
+    else this.#high |= 1 << (shard - 32);
+    this.empty = false;
+  }
+
+  delete(shard: number): void {
+    if (shard < 32) this.#low &= ~(1 << shard);
+    else this.#high &= ~(1 << (shard - 32));
+    this.empty = (this.#low | this.#high) === 0;
+  }
+
+  has(shard: number): boolean {
+    return ((shard < 32 ? this.#low >>> shard : this.#high >>> (shard - 32)) & 1) === 1;
+  }
+
+  /** Returns the shards in the set, out of `shards` in total. */
+  list(shards: number): number[] {
+    const list: number[] = [];
+    for (let shard = 0; shard < shards; shard++) if (this.has(shard)) list.push(shard);
+    return list;
+  }
+
+  /** Returns whether the set contains no other shard. */
+  within(shard: number): boolean {
+    const low = shard < 32 ? 1 << shard : 0;
+    const high = shard < 32 ? 0 : 1 << (shard - 32);
+    return (this.#low & ~low) === 0 && (this.#high & ~high) === 0;
+  }
+}
+
+// A connection on its way from one acceptor to another: its entire state, as one message.
+
+/** How a connection picks its jobs: see acceptor/state/watch-list.ts. */
+export interface MovedOrder {
+  readonly order: ReserveOrder;
+  readonly floor: number;
+  /** The weight of each watched tube. */
+  readonly weights: readonly number[];
+}
+
+/** The state of a connection that has nothing in flight, holds nothing and waits for nothing. */
+export interface ConnectionState {
+  readonly used: string;
+  readonly watched: readonly string[];
+  readonly order: MovedOrder | undefined;
+  /** Shards that know it. */
+  readonly touched: readonly number[];
+  readonly isProducer: boolean;
+  readonly isWorker: boolean;
+  /** The number of the next abortable batch. The sessions remember earlier numbers. */
+  readonly nextBatchNumber: number;
+  /** In monotonic ms. */
+  readonly openedAtMs: number;
+  readonly peer: string | undefined;
+  readonly name: string | undefined;
+  readonly listener: number | undefined;
+  readonly history: MigrationHistory;
+}
+
+/** The history that keeps a connection from moving too often. */
+export interface MigrationHistory {
+  readonly migrations: number;
+  /** When it may move again, in monotonic ms. */
+  readonly mayMigrateAtMs: number;
+}
+
+export interface MovedConnection extends HandedOver {
+  /** The number under which the shards keep its sessions. */
+  readonly number: number;
+  readonly state: ConnectionState;
+}
 
 export class ClientState {
   used: TubeRef;

@@ -11,23 +11,22 @@
 // and resumes reading.
 //
 // No step waits for an answer: a shard that sees Adopt before Detach waits for the Detach
-// (shard/sessions/adoptions.ts). The old slot is reused when all shards have released it
+// (shard/sessions/shard-session.ts). The old slot is reused when all shards have released it
 // (Detached). If the socket ends or fails, no descriptor is free or the server stops before the
 // message is sent, the move ends where it began. No shard has heard of it by then.
 //
 // Only a connection that holds no job moves. So the holder of a job is always being read from, and
-// a read barrier (shard/read-barrier.ts) misses no disconnect. A worker is in this state after each
-// delete. A connection with a filter or a limit does not move: only the acceptor that accepted it
-// knows its permissions and its place in the counts.
+// a read barrier (shard/commands/read-barrier.ts) misses no disconnect. A worker is in this state
+// after each delete. A connection with a filter or a limit does not move: only the acceptor that
+// accepted it knows its permissions and its place in the counts.
 
 import { assert } from "../../base/assert.ts";
 import { MigrationView, RequestOp } from "../../message/request.ts";
 import { type Topology, threadOfAcceptor, threadOfShard } from "../../message/topology.ts";
-import type { Departure } from "../replies/transport.ts";
 import type { ShardLinks } from "../state/shard-links.ts";
-import type { ClientState } from "./client-state.ts";
-import { type MigrationWay, STATE_BYTES_MAX } from "./migration-writer.ts";
-import type { MigrationHistory } from "./moved-connection.ts";
+import type { Departure } from "../stream/transport.ts";
+import type { ClientState, MigrationHistory } from "./client-state.ts";
+import { type MigrationWay, STATE_BYTES_MAX } from "./migration-ring.ts";
 
 /** Maximum number of moves of an acceptor in progress. */
 const UNDER_WAY_MAX = 4;
@@ -69,7 +68,7 @@ interface MigratorOptions {
   readonly ways: readonly (MigrationWay | undefined)[];
 }
 
-/** Tells whether an acceptor can take one more connection: see thread-loads.ts. */
+/** Tells whether an acceptor can take one more connection: see acceptor.ts. */
 export interface Loads {
   mayTakeOne(acceptor: number, nowMs: number): boolean;
 }

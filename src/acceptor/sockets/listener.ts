@@ -1,6 +1,9 @@
 // A listening socket of an acceptor.
 
 import { createServer, type Server } from "node:net";
+import type { Entry } from "../admission/admission-control.ts";
+import type { KeepAlive } from "../admission/listener-policy.ts";
+import type { AcceptorCore } from "../connection/acceptor-core.ts";
 
 export type ListenAddress =
   | { kind: "tcp"; host: string; port: number; reusePort: boolean }
@@ -107,4 +110,34 @@ export function peerAddress(client: AcceptedHandle): string {
   const out: { address?: string } = {};
   client.getpeername?.(out);
   return out.address ?? "";
+}
+
+// Events that transports report to their thread.
+
+export interface ConnectionLog {
+  accepted(descriptor: number): void;
+  closed(descriptor: number): void;
+  /**
+   * A connection has left for another acceptor or come from one. Its descriptor there is different.
+   */
+  left(descriptor: number): void;
+  arrived(descriptor: number): void;
+  /** A connection was closed because all slots are taken. */
+  noSlot(): void;
+}
+
+// The context that a transport gets to serve an accepted connection.
+
+export interface ConnectionContext {
+  readonly core: AcceptorCore;
+  /** To be called whenever bytes or an end have arrived. */
+  readonly onActivity: () => void;
+  readonly log: ConnectionLog;
+  readonly keepAlive: KeepAlive;
+  /** The connection's admission; undefined if every client is accepted without a filter. */
+  readonly entry: Entry | undefined;
+  /** Address and port of the client, or "unix". */
+  readonly peer?: string | undefined;
+  /** Index of its listener among those of the server. */
+  readonly listener?: number | undefined;
 }

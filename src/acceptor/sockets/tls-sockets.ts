@@ -4,8 +4,8 @@ import { Socket } from "node:net";
 import type { Server, TLSSocket } from "node:tls";
 import type { TlsPolicy } from "../admission/listener-policy.ts";
 import type { Connection } from "../connection/connection.ts";
-import type { Transport } from "../replies/transport.ts";
-import type { ConnectionContext } from "./connection-context.ts";
+import type { Transport } from "../stream/transport.ts";
+import type { ConnectionContext } from "./listener.ts";
 import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-context.ts";
 
 /**

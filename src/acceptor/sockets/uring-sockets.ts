@@ -10,13 +10,9 @@ import { MessageSlots } from "../../uring/message-slots.ts";
 import { RoomWatch } from "../../uring/room-watch.ts";
 import { Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
-import type { MovedConnection } from "../migration/moved-connection.ts";
-import type { ConnectionLog } from "../state/connection-log.ts";
-import type { ConnectionContext } from "./connection-context.ts";
-import type { AcceptedHandle } from "./listener.ts";
-import { SendSlots } from "./send-slots.ts";
-import { Kind, type UringOutput } from "./uring-output.ts";
-import { UringSocket } from "./uring-socket.ts";
+import type { MovedConnection } from "../migration/client-state.ts";
+import type { AcceptedHandle, ConnectionContext, ConnectionLog } from "./listener.ts";
+import { Kind, SendSlots, type UringOutput, UringSocket } from "./uring-socket.ts";
 
 /** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
 const MESSAGES = 512;

@@ -3,8 +3,7 @@
 
 import { latin1 } from "../../base/bytes.ts";
 import type { ManualChange } from "../../message/manual-change.ts";
-import { BY_HAND, ROWS } from "../../protocol/command-columns.ts";
-import { ByHand, commandName, FIELDS, Route } from "../../protocol/commands.ts";
+import { BY_HAND, ByHand, commandName, FIELDS, ROWS, Route } from "../../protocol/commands.ts";
 
 /** Changes recorded in a second, per acceptor. */
 const CHANGES_PER_SECOND = 100;

@@ -1,10 +1,88 @@
 // The rings between one acceptor and all shards, and the messages that found a ring full.
 
-import { requestPayloadBytesMax, writeRequest } from "../../message/request.ts";
+import { assert } from "../../base/assert.ts";
+import {
+  BarrierAckView,
+  CarriedView,
+  RequestOp,
+  requestPayloadBytesMax,
+  writeRequest,
+} from "../../message/request.ts";
 import { portBell, type Topology, threadOfShard } from "../../message/topology.ts";
 import { Request } from "../../protocol/request.ts";
-import { RingReader } from "../../ring/ring-reader.ts";
-import { RingWriter } from "../../ring/ring-writer.ts";
+import { LogWord, LogWords } from "../../ring/log-words.ts";
+import { RingReader, RingWriter } from "../../ring/ring.ts";
+
+// The progress of the log, for replies and messages that wait for it: the log of this server and,
+// in a group, the shared log.
+
+export class LogProgress {
+  /** Each shard's last record that is as far in the log as replies require. */
+  readonly #logged: LogWords | undefined;
+  /** Each shard's last record that is written. */
+  readonly #written: LogWords | undefined;
+  /** In a group: each shard's last record that is acknowledged in the shared log. */
+  readonly #replicated: LogWords | undefined;
+  /** The progress of both logs when the held replies were last checked. */
+  readonly #loggedThen: Int32Array;
+  readonly #replicatedThen: Int32Array;
+
+  constructor({ binlog, shards }: Topology) {
+    // Whatever the shared log contains is written, so this wait is implied by the other.
+    const isImplied = binlog?.group?.repliesWait === true && binlog.repliesWaitFor === LogWord.Written;
+    this.#logged =
+      binlog === undefined || isImplied ? undefined : new LogWords(binlog.progress, binlog.repliesWaitFor);
+    this.#written = binlog === undefined ? undefined : new LogWords(binlog.progress, LogWord.Written);
+    const group = binlog?.group;
+    this.#replicated = group?.repliesWait ? new LogWords(group.progress, LogWord.Written) : undefined;
+    this.#loggedThen = new Int32Array(shards);
+    this.#replicatedThen = new Int32Array(shards);
+  }
+
+  /** Returns whether record `number` of a shard is as far in the log as replies require. */
+  isLogged(shard: number, number: number): boolean {
+    if (this.#replicated !== undefined && !this.#replicated.reached(shard, number)) return false;
+    return this.#logged === undefined || this.#logged.reached(shard, number);
+  }
+
+  /** Returns whether the log has written record `number` of a shard. */
+  isWritten(shard: number, number: number): boolean {
+    if (this.#written === undefined || this.#written.reached(shard, number)) return true;
+    // The shared log may contain the record before the log thread reports it as written.
+    return this.#replicated?.reached(shard, number) ?? false;
+  }
+
+  /** Whether the log has advanced since `noteSeen`. */
+  get hasMoved(): boolean {
+    if (this.#logged?.differFrom(this.#loggedThen)) return true;
+    return this.#replicated?.differFrom(this.#replicatedThen) ?? false;
+  }
+
+  /** Notes the current progress as seen. */
+  noteSeen(): void {
+    this.#logged?.copyTo(this.#loggedThen);
+    this.#replicated?.copyTo(this.#replicatedThen);
+  }
+}
+
+// Answers of shards to Control requests, on their way through an acceptor.
+
+/** Part of an answer to a Control request. */
+export interface ControlAnswer {
+  readonly shard: number;
+  /** A set of ResponseFlag bits. */
+  readonly flags: number;
+  /** The number of the request. */
+  readonly number: number;
+  /** If the answer is Durable: the shard's record that it waits for. */
+  readonly recordNumber: number;
+  /** Valid only during the call. */
+  readonly payload: Uint8Array;
+}
+
+export interface ControlAnswers {
+  onAnswer(answer: ControlAnswer): void;
+}
 
 export class ShardLinks {
   readonly requests: readonly RingWriter[];
@@ -117,5 +195,135 @@ export class ShardLinks {
 
   #wantsRoom(shard: number): boolean {
     return this.#full[shard] === 1 || this.#posted[shard]!.length > 0;
+  }
+}
+
+// Relays messages between shards, which have no rings to each other.
+//
+// Each shard has one acceptor that relays for it. A shard's message about jobs waits here until the
+// shard's records are written. The log then has them before any record that the receiving shard
+// makes, so the latest record of a job is also the last in the log. A message that jobs have
+// arrived waits as a reply does. The number of transfers in flight is limited
+// (shard/transfer/transfer-sender.ts).
+
+interface Waiting {
+  readonly to: number;
+  readonly message: Request;
+  readonly durable: boolean;
+  readonly recordNumber: number;
+}
+
+export class ShardRelay {
+  /** Whether messages wait. */
+  waitsForLog = false;
+  readonly #links: ShardLinks;
+  readonly #log: LogProgress;
+  /** Waiting messages by sending shard, in order. */
+  readonly #waiting = new Map<number, Waiting[]>();
+  readonly #message = new Request();
+
+  constructor(links: ShardLinks, log: LogProgress) {
+    this.#links = links;
+    this.#log = log;
+  }
+
+  /**
+   * Relays a shard's message, which `message` has begun. Its body is valid only during the call.
+   */
+  carry(from: number, to: number, message: Request, durable: boolean, recordNumber: number): void {
+    const waiting = this.#waiting.get(from);
+    if (waiting === undefined && this.#mayGo(from, durable, recordNumber)) {
+      this.#links.post(to, message);
+      return;
+    }
+    this.waitsForLog = true;
+    const copy = { to, message: message.clone(), durable, recordNumber };
+    if (waiting === undefined) this.#waiting.set(from, [copy]);
+    else waiting.push(copy);
+  }
+
+  /** Returns the message to fill in for `carry`. */
+  message(from: number, transferMessage: number, transfer: number): Request {
+    const message = this.#message.begin(RequestOp.Carried);
+    CarriedView.fill(message, from, transferMessage, transfer);
+    return message;
+  }
+
+  /** Whether a message that waited for the log may be sent. */
+  get mayGoOn(): boolean {
+    for (const [from, [first]] of this.#waiting)
+      if (this.#mayGo(from, first!.durable, first!.recordNumber)) return true;
+    return false;
+  }
+
+  /** Sends the messages that need not wait any longer. */
+  turn(): void {
+    for (const [from, waiting] of this.#waiting) {
+      let done = 0;
+      for (; done < waiting.length; done++) {
+        const { to, message, durable, recordNumber } = waiting[done]!;
+        if (!this.#mayGo(from, durable, recordNumber)) break;
+        this.#links.post(to, message);
+      }
+      if (done === waiting.length) this.#waiting.delete(from);
+      else if (done > 0) waiting.splice(0, done);
+    }
+    this.waitsForLog = this.#waiting.size > 0;
+  }
+
+  #mayGo(from: number, durable: boolean, recordNumber: number): boolean {
+    return durable ? this.#log.isLogged(from, recordNumber) : this.#log.isWritten(from, recordNumber);
+  }
+}
+
+// Acknowledges the read barriers of shards, once this acceptor has read its sockets: see
+// shard/commands/read-barrier.ts.
+
+/** Reads before an acknowledgement: the end of a stream may be read one pass after its bytes. */
+const READINGS_PER_BARRIER = 2;
+
+interface Barrier {
+  readonly shard: number;
+  readonly number: number;
+  readingsLeft: number;
+}
+
+export class BarrierAcks {
+  /** Whether barriers are in progress. */
+  hasWork = false;
+  readonly #links: ShardLinks;
+  #barriers: Barrier[] = [];
+
+  constructor(links: ShardLinks) {
+    this.#links = links;
+  }
+
+  /** Takes a barrier. `haveRead` means that the acceptor has read its sockets for it already. */
+  take(shard: number, number: number, haveRead: boolean): void {
+    if (haveRead) {
+      this.#acknowledge(shard, number);
+      return;
+    }
+    this.#barriers.push({ shard, number, readingsLeft: READINGS_PER_BARRIER });
+    this.hasWork = true;
+  }
+
+  /**
+   * Notes that this acceptor has read its sockets. After two reads it acknowledges a barrier,
+   * behind the Closes that they caused. Called only while barriers are in progress.
+   */
+  haveRead(): void {
+    assert(this.hasWork, "only barriers in progress are counted down");
+    for (const barrier of this.#barriers) {
+      if (--barrier.readingsLeft === 0) this.#acknowledge(barrier.shard, barrier.number);
+    }
+    this.#barriers = this.#barriers.filter(({ readingsLeft }) => readingsLeft > 0);
+    this.hasWork = this.#barriers.length > 0;
+  }
+
+  #acknowledge(shard: number, number: number): void {
+    const ack = this.#links.message(RequestOp.BarrierAck);
+    BarrierAckView.fill(ack, number);
+    this.#links.post(shard, ack);
   }
 }

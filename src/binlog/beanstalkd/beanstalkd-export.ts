@@ -7,8 +7,12 @@ import { Attribute, countAttributes, findAttribute } from "../../protocol/job-at
 import { BinlogError } from "../disk/binlog-error.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
-import { beanstalkdRecordBytes, encodeBeanstalkdRecord } from "./beanstalkd-format.ts";
-import { beanstalkdFileName, beanstalkdFiles } from "./beanstalkd-log.ts";
+import {
+  beanstalkdFileName,
+  beanstalkdFiles,
+  beanstalkdRecordBytes,
+  encodeBeanstalkdRecord,
+} from "./beanstalkd-log.ts";
 
 const FILE_BYTES = 10 * 1024 * 1024;
 /** When beanstalkd reads a log, it compares body plus CRLF with its -z (default 65535). */

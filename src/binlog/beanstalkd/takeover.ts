@@ -9,23 +9,20 @@
 import { crc32 } from "node:zlib";
 import { unpack } from "msgpackr/unpack";
 import { assert } from "../../base/assert.ts";
-import { copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
-import { segmentName } from "../../base/segment-name.ts";
+import { copyBytes, Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
 import { encodePutHead, putRecordBytes } from "../../message/record.ts";
-import { emptyLog, type LogState } from "../books/log-state.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
+import { forgetStarts } from "../disk/checked-json.ts";
 import type { Disk } from "../disk/disk.ts";
-import { forgetStarts } from "../disk/starts-file.ts";
-import { FRAME_BYTES } from "../format/segment-format.ts";
 import { Storage } from "../live/storage.ts";
 import { appendWholeJob } from "../live/whole-job.ts";
 import { repairLog } from "../recovery/log-recovery.ts";
-import { type OpenOptions, segmentBytesOf } from "../recovery/open-options.ts";
-import { readLog } from "../recovery/read-log.ts";
-import { segmentNumbers } from "../recovery/scan-log.ts";
+import { type OpenOptions, StartInterrupted, segmentBytesOf } from "../recovery/open-options.ts";
+import { readLog, segmentNumbers } from "../recovery/read-log.ts";
 import type { SegmentScan } from "../recovery/segment-scan.ts";
-import { StartInterrupted } from "../recovery/start-interrupted.ts";
+import { emptyLog, type LogState } from "../segments/books.ts";
+import { FRAME_BYTES } from "../segments/segment-format.ts";
 import {
   type BeanstalkdLog,
   beanstalkdFileName,

@@ -11,7 +11,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { BinlogError, ownerStep, reasonOf, systemCode } from "./binlog-error.ts";
-import { ownerOfFiles } from "./file-owner.ts";
+import { ownerOfFiles } from "./real-disk.ts";
 
 const LOCK_NAME = "lock";
 const SQLITE_BUSY = 5;

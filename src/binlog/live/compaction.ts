@@ -2,8 +2,8 @@
 // segment.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import { copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
+import { copyBytes, Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
 import { forgetTallied } from "../../message/flow-record.ts";
 import {
   applyUpdate,
@@ -11,20 +11,169 @@ import {
   PIECE_HEADER_BYTES,
   RECORD_ID_AT,
   recordHeadBytes,
+  UPDATE_BYTES_MAX,
   updateHasTail,
 } from "../../message/record.ts";
-import type { RecordIndex } from "../books/record-index.ts";
-import type { Segment, SegmentTable } from "../books/segment-table.ts";
-import { isFull, isTally } from "../format/record-kinds.ts";
+import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
+import { type Disk, type Handle, readFully } from "../disk/disk.ts";
+import type { RecordIndex, Segment, SegmentTable } from "../segments/books.ts";
+import { isFull, isTally } from "../segments/record-kinds.ts";
 import {
   FRAME_BYTES,
   frameIsWhole,
   HEADER_BYTES,
   MAX_FRAMED_BYTES,
   MAX_STORED_BYTES,
-} from "../format/segment-format.ts";
-import type { LogTail } from "./log-tail.ts";
-import type { SegmentReader } from "./segment-reader.ts";
+  OWN_RECORD_BYTES,
+  OwnKind,
+  SPARE_BYTES,
+} from "../segments/segment-format.ts";
+import type { LogCut } from "./log-cut.ts";
+import type { LogTail } from "./log-writer.ts";
+import type { StorageNotice } from "./storage-options.ts";
+
+// Reads records back for compaction while the log is in use, with few open files.
+
+const OPEN_FILES = 16;
+
+export class SegmentReader {
+  readonly #disk: Disk;
+  /** In order of opening. */
+  readonly #open = new Map<number, Handle>();
+  readonly #update: Memory = Memory.ofSize(FRAME_BYTES + UPDATE_BYTES_MAX);
+
+  constructor(disk: Disk) {
+    this.#disk = disk;
+  }
+
+  #handleOf(segment: Segment): Handle {
+    if (segment.handle !== undefined) return segment.handle;
+    const open = this.#open.get(segment.number);
+    if (open !== undefined) return open;
+    if (this.#open.size >= OPEN_FILES) this.#forgetFirst();
+    const handle = this.#openFile(segmentName(segment.number));
+    this.#open.set(segment.number, handle);
+    assert(this.#open.size <= OPEN_FILES, "few files are open");
+    return handle;
+  }
+
+  /** If no descriptor is left, closes open files to get one. */
+  #openFile(name: string): Handle {
+    for (;;) {
+      try {
+        return this.#disk.open(name, "read");
+      } catch (error) {
+        if (!isDescriptorShortage(error) || this.#open.size === 0) throw error;
+        this.#forgetFirst();
+      }
+    }
+  }
+
+  #forgetFirst(): void {
+    assert(this.#open.size > 0, "there is a file to close");
+    this.forget(this.#open.keys().next().value!);
+  }
+
+  forget(number: number): void {
+    const handle = this.#open.get(number);
+    if (handle === undefined) return;
+    this.#open.delete(number);
+    this.#disk.close(handle);
+  }
+
+  close(): void {
+    for (const number of [...this.#open.keys()]) this.forget(number);
+    assert(this.#open.size === 0, "a closed reader has no open file");
+  }
+
+  read(segment: Segment, into: Uint8Array, length: number, position: number): number {
+    assert(length <= into.length, "the bytes to read fit into their memory");
+    assert(position >= HEADER_BYTES, "records lie after the header");
+    return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
+  }
+
+  /** Returns memory with an UPDATE record at FRAME_BYTES; valid until the next call. */
+  readUpdate(segment: Segment, offset: number): Memory {
+    const { bytes } = this.#update;
+    // Most updates have no tail, and end long before the buffer does.
+    this.read(segment, bytes, bytes.length, offset);
+    if (!frameIsWhole(this.#update, 0, segment.salt)) this.damaged(segment, offset);
+    return this.#update;
+  }
+
+  damaged(segment: Segment, offset: number): never {
+    throw new BinlogError(
+      "BINLOG_CORRUPT",
+      `A durable record is damaged: ${this.#disk.path}/${segmentName(segment.number)} at offset ${offset}`,
+      `Stop using that disk. Copy the directory, then start with --salvage, or check it with: runnerbean binlog verify ${this.#disk.path}`,
+    );
+  }
+}
+
+// State of the log's room: whether there is any, what to refuse without it, and when to check
+// again. Reports each change once.
+
+/** Delay before the next attempt. */
+export const RETRY_ROOM_MS = 1000;
+
+export class RoomShortage {
+  readonly #path: string;
+  readonly #notice: (notice: StorageNotice) => void;
+  /** Whether puts must be refused. */
+  full = false;
+  /** Whether nothing can be written until there is room. */
+  waiting = false;
+  /** Time of the next attempt to make room while the log is full. */
+  retryAtMs = Number.POSITIVE_INFINITY;
+  /** Time of the next attempt to write while the log waits. */
+  resumeAtMs = 0;
+
+  constructor(path: string, notice: (notice: StorageNotice) => void) {
+    this.#path = path;
+    this.#notice = notice;
+  }
+
+  /** Records that no room could be made. `code` is the system's, or "" for none. */
+  begin(nowMs: number, code: string): void {
+    if (code === "") return;
+    this.retryAtMs = nowMs + RETRY_ROOM_MS;
+    if (this.full) return;
+    this.full = true;
+    const what = code.endsWith("FILE") ? "There are no file descriptors left" : "The disk is full";
+    const message = `${what} (${code}): puts are refused until there is room in ${this.#path}`;
+    this.#notice({ level: "error", code: "BINLOG_FULL", message });
+  }
+
+  /** Records that the log has all the room it wants. */
+  end(): void {
+    assert(!this.waiting, "a waiting log has no room");
+    this.retryAtMs = Number.POSITIVE_INFINITY;
+    if (!this.full) return;
+    this.full = false;
+    const message = `There is room again in ${this.#path}: puts are accepted`;
+    this.#notice({ level: "info", code: "BINLOG_ROOM", message });
+  }
+
+  /** Records that a write found no room. */
+  wait(nowMs: number, code: string): void {
+    assert(code !== "", "a wait has a reason");
+    this.resumeAtMs = nowMs + RETRY_ROOM_MS;
+    this.begin(nowMs, code);
+    if (this.waiting) return;
+    assert(this.full, "a waiting log is full");
+    this.waiting = true;
+    const message = `Nothing can be written to ${this.#path} (${code}): changes of jobs wait until there is room`;
+    this.#notice({ level: "error", code: "BINLOG_WAITS", message });
+  }
+
+  /** Records that all waiting changes are written. */
+  goOn(): void {
+    assert(this.waiting && this.full, "only a waiting log continues");
+    this.waiting = false;
+    const message = `Changes of jobs are written to ${this.#path} again`;
+    this.#notice({ level: "info", code: "BINLOG_GOES_ON", message });
+  }
+}
 
 /**
  * Compaction starts when sealed segments take this many times the live bytes. The documented bound
@@ -166,5 +315,221 @@ export class Compaction {
     copyBytes(merged.bytes, bodyAt, chunk.bytes, record + headBytes, recordBytes - headBytes);
     assert(bodyAt + recordBytes - headBytes <= MAX_STORED_BYTES, "a merged record fits into a frame");
     this.#host.migrate(merged.bytes, 0, bodyAt + recordBytes - headBytes);
+  }
+}
+
+// Removes the oldest segment after its live records were appended again. First the log states this
+// with a DROP. The file goes only when that DROP is durable and, in a group, when the shared log
+// has it.
+
+/** Delay before the next check whether the shared log has a DROP. */
+const LOOK_MS = 5;
+
+interface SegmentDropOptions {
+  disk: Disk;
+  table: SegmentTable;
+  reader: SegmentReader;
+  tail: LogTail;
+  /** Keeps segments that a backup still reads. */
+  cut: LogCut;
+  /** Retries to make room as soon as a segment is gone. */
+  shortage: RoomShortage;
+}
+
+export class SegmentDrop {
+  readonly #disk: Disk;
+  readonly #table: SegmentTable;
+  readonly #reader: SegmentReader;
+  readonly #tail: LogTail;
+  readonly #cut: LogCut;
+  readonly #shortage: RoomShortage;
+  #sequence = 0;
+  /** Whether the file is removed, but perhaps not durably. */
+  #unlinked = false;
+  /** The batch that holds the current DROP, or a later one; 0 until it is written. */
+  #batch = 0;
+
+  constructor(options: SegmentDropOptions) {
+    this.#disk = options.disk;
+    this.#table = options.table;
+    this.#reader = options.reader;
+    this.#tail = options.tail;
+    this.#cut = options.cut;
+    this.#shortage = options.shortage;
+  }
+
+  get isUnderWay(): boolean {
+    return this.#tail.dropping !== 0;
+  }
+
+  /** Appends the DROP of the oldest segment, which has no live records left. */
+  begin(): void {
+    const tail = this.#tail;
+    const { oldest } = this.#table;
+    assert(!this.isUnderWay, "one segment is dropped at a time");
+    assert(oldest?.sealed === true && oldest.liveBytes === 0, "nothing in a dropped segment is live");
+    tail.makeOwnFit();
+    tail.records.makeRoom(OWN_RECORD_BYTES);
+    // Nothing may fail from here on: only a DROP in the log drops a segment.
+    this.#batch = 0;
+    tail.dropping = oldest.number;
+    tail.oldest = tail.dropping + 1;
+    tail.appendOwn(OwnKind.drop);
+    this.#sequence = tail.sequence;
+  }
+
+  /**
+   * Removes the segment once its DROP is durable; returns false while the shared log lacks the
+   * DROP.
+   */
+  finish(nowMs: number): boolean {
+    const tail = this.#tail;
+    assert(this.isUnderWay, "only a started drop ends");
+    if (tail.syncedSequence < this.#sequence) tail.syncAll(nowMs, false);
+    if (!this.#isAcknowledged()) return false;
+    this.#remove();
+    return true;
+  }
+
+  /** Does the same outside a group, where no acknowledgement is needed. */
+  finishNow(nowMs: number): void {
+    assert(this.isUnderWay, "only a started drop ends at once");
+    this.#tail.syncAll(nowMs, false);
+    this.#remove();
+  }
+
+  /**
+   * In a group, a segment is needed until the shared log has all copies, and the DROP after them.
+   */
+  #isAcknowledged(): boolean {
+    const { chain } = this.#tail;
+    if (chain === undefined) return true;
+    this.#batch ||= chain.place.n;
+    assert(this.#batch > 0, "a DROP is in a batch");
+    return chain.isAcknowledged(this.#batch);
+  }
+
+  #remove(): void {
+    const { number } = this.#table.oldest!;
+    assert(number === this.#tail.dropping, "only the oldest segment is dropped");
+    assert(this.#tail.syncedSequence >= this.#sequence, "a DROP is durable before its segment goes");
+    this.#reader.forget(number);
+    // A quota may refuse even this. The table drops the segment only afterwards, so each step can
+    // be retried.
+    if (!this.#unlinked && !this.#cut.keeps(number)) this.#disk.unlink(segmentName(number));
+    this.#unlinked = true;
+    this.#disk.syncFolder();
+    this.#unlinked = false;
+    this.#table.removeOldest();
+    this.#tail.dropping = 0;
+    if (this.#shortage.full) this.#shortage.retryAtMs = 0;
+  }
+
+  /**
+   * Time of the next check whether the shared log has the DROP; undefined if there is nothing to
+   * wait for.
+   */
+  lookAtMs(nowMs: number): number | undefined {
+    return this.#tail.chain === undefined || this.#batch === 0 ? undefined : nowMs + LOOK_MS;
+  }
+}
+
+// Emergency compaction on a full disk. The log reserves the room that it needs to empty its oldest
+// segment. Before a record would take some of that reserve, the log compacts at once. The shards
+// wait meanwhile; without the reserve, the log could never free space again.
+
+interface TightRoomOptions {
+  table: SegmentTable;
+  tail: LogTail;
+  compaction: Compaction;
+  drop: SegmentDrop;
+}
+
+export class TightRoom {
+  readonly #table: SegmentTable;
+  readonly #tail: LogTail;
+  readonly #compaction: Compaction;
+  readonly #drop: SegmentDrop;
+  /** The time before which no file can be opened, because descriptors ran out. */
+  openAtMs = 0;
+
+  constructor(options: TightRoomOptions) {
+    this.#table = options.table;
+    this.#tail = options.tail;
+    this.#compaction = options.compaction;
+    this.#drop = options.drop;
+  }
+
+  /** Returns whether that many bytes can be copied without new room. */
+  isEnoughFor(bytes: number): boolean {
+    const { segments } = this.#tail;
+    assert(bytes >= 0, "live bytes to copy are never negative");
+    return segments.shortage === "" || segments.roomBytes >= bytes + this.#marginBytes();
+  }
+
+  /**
+   * Compacts until there is room for a frame and the reserve, or until compaction gains nothing.
+   */
+  squeeze(framedBytes: number, nowMs: number): void {
+    assert(framedBytes > 0, "room is made for a frame");
+    const tail = this.#tail;
+    // In a group, a segment goes only when the shared log has its DROP, and nothing here may wait
+    // for that.
+    if (tail.chain !== undefined) return;
+    let rounds = 2 * this.#table.all.length;
+    while (rounds > 0 && tail.segments.roomBytes < this.#reserveBytes() + framedBytes) {
+      if (!this.#emptyOldest(framedBytes, nowMs)) return;
+      this.#drop.finishNow(nowMs);
+      while (tail.fill() === "more") {}
+      rounds--;
+    }
+  }
+
+  /** Returns the bytes needed to copy the segment with the most live bytes. */
+  #reserveBytes(): number {
+    let mostBytes = this.#tail.segments.softLimitBytes / 8;
+    for (const segment of this.#table.all)
+      if (segment.sealed) mostBytes = Math.max(mostBytes, segment.liveBytes);
+    return mostBytes + this.#marginBytes();
+  }
+
+  /** Returns the bytes that may be lost at the ends of segments where a record does not fit. */
+  #marginBytes(): number {
+    return 2 * this.#tail.largestBytes + 2 * SPARE_BYTES;
+  }
+
+  /**
+   * Copies the live records of the oldest segment and appends its DROP. Returns false if that gains
+   * nothing or is impossible now.
+   */
+  #emptyOldest(framedBytes: number, nowMs: number): boolean {
+    const tail = this.#tail;
+    const { segments } = tail;
+    if (this.#compaction.deadBytes < segments.softLimitBytes / 16) return false;
+    if (!this.#drop.isUnderWay && !this.isEnoughFor(this.#table.oldest?.liveBytes ?? 0)) return false;
+    tail.write();
+    if (this.#table.sealedCount === 0) {
+      if (!segments.nextFits(framedBytes)) return false;
+      tail.leave();
+    }
+    if (this.#drop.isUnderWay) return true;
+    if (!this.#compactNow(nowMs)) return false;
+    assert(this.#table.oldest?.liveBytes === 0, "compaction leaves no live record");
+    this.#drop.begin();
+    return true;
+  }
+
+  /** Empties the oldest segment; returns false if that must wait for a descriptor. */
+  #compactNow(nowMs: number): boolean {
+    assert(!this.#drop.isUnderWay, "compaction waits for the end of a drop");
+    if (nowMs < this.openAtMs) return false;
+    try {
+      return this.#compaction.step(Number.POSITIVE_INFINITY, () => false);
+    } catch (error) {
+      // The copies made so far are booked. No more room can be gained until a file can be opened.
+      if (!isDescriptorShortage(error)) throw error;
+      this.openAtMs = nowMs + RETRY_ROOM_MS;
+      return false;
+    }
   }
 }

@@ -6,10 +6,10 @@
 // removes it.
 
 import { assert } from "../../base/assert.ts";
-import { segmentName } from "../../base/segment-name.ts";
+import { segmentName } from "../../base/text.ts";
 import type { Disk } from "../disk/disk.ts";
-import { HEADER_BYTES } from "../format/segment-format.ts";
-import type { LogTail } from "./log-tail.ts";
+import { HEADER_BYTES } from "../segments/segment-format.ts";
+import type { LogTail } from "./log-writer.ts";
 
 /** "refused" also if the disk ran full and the log took its space back. */
 export type CutState = "none" | "sought" | "made" | "refused";

@@ -9,8 +9,7 @@
 // when a record is written.
 
 import { assert } from "../../base/assert.ts";
-import { segmentName } from "../../base/segment-name.ts";
-import type { Segment, SegmentTable } from "../books/segment-table.ts";
+import { segmentName } from "../../base/text.ts";
 import {
   BinlogError,
   isDescriptorShortage,
@@ -20,7 +19,8 @@ import {
   systemCode,
 } from "../disk/binlog-error.ts";
 import type { BackgroundSync, Disk, Handle } from "../disk/disk.ts";
-import { encodeHeader, HEADER_BYTES, SEGMENT_BYTES_MAX, SPARE_BYTES } from "../format/segment-format.ts";
+import type { Segment, SegmentTable } from "../segments/books.ts";
+import { encodeHeader, HEADER_BYTES, SEGMENT_BYTES_MAX, SPARE_BYTES } from "../segments/segment-format.ts";
 
 const PAGE_BYTES = 4096;
 const EXTENT_BYTES_MAX = 512 * 1024;

@@ -5,8 +5,6 @@
 import { pack } from "msgpackr/pack";
 import { assert, CHECKED } from "../../base/assert.ts";
 import { LogBatchKind } from "../../message/log-batch.ts";
-import type { RecordIndex } from "../books/record-index.ts";
-import type { SegmentTable } from "../books/segment-table.ts";
 import {
   BinlogError,
   isDescriptorShortage,
@@ -15,16 +13,20 @@ import {
   systemCode,
 } from "../disk/binlog-error.ts";
 import type { Disk } from "../disk/disk.ts";
-import { FRAME_BYTES, OwnKind } from "../format/segment-format.ts";
-import { Compaction, type CompactionHost } from "./compaction.ts";
+import type { RecordIndex, SegmentTable } from "../segments/books.ts";
+import { FRAME_BYTES, OwnKind } from "../segments/segment-format.ts";
+import {
+  Compaction,
+  type CompactionHost,
+  RETRY_ROOM_MS,
+  RoomShortage,
+  SegmentDrop,
+  SegmentReader,
+  TightRoom,
+} from "./compaction.ts";
 import { LogCut } from "./log-cut.ts";
-import { LogTail, PACE } from "./log-tail.ts";
-import { RETRY_ROOM_MS, RoomShortage } from "./room-shortage.ts";
-import { SegmentDrop } from "./segment-drop.ts";
-import { SegmentReader } from "./segment-reader.ts";
+import { LogTail, PACE, type StorageTimings } from "./log-writer.ts";
 import type { PendingRecord, StorageOptions } from "./storage-options.ts";
-import type { StorageTimings } from "./storage-timings.ts";
-import { TightRoom } from "./tight-room.ts";
 
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;

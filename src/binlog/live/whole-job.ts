@@ -2,8 +2,7 @@
 // settings and batches.
 
 import { assert } from "../../base/assert.ts";
-import { asciiBytes, copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
+import { asciiBytes, copyBytes, Memory } from "../../base/bytes.ts";
 import { encodeBatch, encodeTallied, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
 import {
   bodyBytesOf,

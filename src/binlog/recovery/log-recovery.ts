@@ -2,14 +2,12 @@
 // interrupted.
 
 import { assert } from "../../base/assert.ts";
-import { Memory } from "../../base/memory.ts";
-import { segmentName } from "../../base/segment-name.ts";
-import type { LogState } from "../books/log-state.ts";
-import { RecordIndex } from "../books/record-index.ts";
-import { type Segment, SegmentTable } from "../books/segment-table.ts";
-import type { Disk } from "../disk/disk.ts";
-import { replaceWhole } from "../disk/whole-file.ts";
-import { isUpdate } from "../format/record-kinds.ts";
+import { Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
+import { type Disk, replaceWhole } from "../disk/disk.ts";
+import { CLOCK_PATTERN, readClock } from "../live/log-clock.ts";
+import { type LogState, RecordIndex, type Segment, SegmentTable } from "../segments/books.ts";
+import { isUpdate } from "../segments/record-kinds.ts";
 import {
   encodeHeader,
   encodeOwn,
@@ -20,8 +18,7 @@ import {
   OwnKind,
   type SegmentHeader,
   sealFrame,
-} from "../format/segment-format.ts";
-import { CLOCK_PATTERN, readClock } from "../live/log-clock.ts";
+} from "../segments/segment-format.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 

@@ -2,9 +2,9 @@
 // damaged? ../README.md ("Torn tail or damage?") explains each rule. Changes nothing.
 
 import { assert } from "../../base/assert.ts";
-import { segmentName } from "../../base/segment-name.ts";
+import { segmentName } from "../../base/text.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
-import { HEADER_BYTES } from "../format/segment-format.ts";
+import { HEADER_BYTES } from "../segments/segment-format.ts";
 import { judgeClaim, type SegmentScan } from "./segment-scan.ts";
 
 export interface LogProblem {

@@ -1,11 +1,40 @@
 // Options for opening a log, and the resulting size of its segments.
 
-import { MAX_RECORD_BYTES } from "../../message/record.ts";
-import { segmentBytesMin } from "../../message/record-ring.ts";
+import { MAX_RECORD_BYTES, segmentBytesMin } from "../../message/record.ts";
 import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
-import type { StorageNotice } from "../live/storage-options.ts";
-import type { SyncEvery } from "../live/sync-policy.ts";
+import type { StorageNotice, SyncEvery } from "../live/storage-options.ts";
+
+// Error for a server that is stopped while it still reads its log. It has served no client, so
+// there is nothing to finish.
+
+export class StartInterrupted extends Error {
+  constructor() {
+    super("stopped while the log was being read");
+    this.name = "StartInterrupted";
+  }
+
+  /**
+   * Throws if the server is stopping. Call it between steps after which a stop leaves the log like
+   * a crash would.
+   */
+  static check(stopping: (() => boolean) | undefined): void {
+    if (stopping?.() === true) throw new StartInterrupted();
+  }
+}
+
+// Options for reading the segments of a directory.
+
+export interface ScanOptions {
+  disk: Disk;
+  /** Also keep undamaged records beyond damage. */
+  salvage: boolean;
+  /** Whether threads may open the directory by its path. */
+  parallel: boolean;
+  progress: (doneBytes: number, totalBytes: number) => void;
+  /** See OpenOptions. */
+  stopping?: () => boolean;
+}
 
 /** Smaller segments would not hold several of the longest records. */
 export const SEGMENT_BYTES_MIN = 8 * MAX_RECORD_BYTES;

@@ -2,9 +2,8 @@
 // where jobs begin.
 
 import { assert } from "../../base/assert.ts";
-import { copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
-import { segmentName } from "../../base/segment-name.ts";
+import { copyBytes, Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
 import {
   applyUpdate,
   attributeBytesOf,
@@ -18,11 +17,11 @@ import {
   tubeBytesOf,
   updateHasTail,
 } from "../../message/record.ts";
-import type { RecordIndex } from "../books/record-index.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
-import { isFull } from "../format/record-kinds.ts";
-import { FRAME_BYTES, OWN_RECORD_BYTES } from "../format/segment-format.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
+import type { RecordIndex } from "../segments/books.ts";
+import { isFull } from "../segments/record-kinds.ts";
+import { FRAME_BYTES, OWN_RECORD_BYTES } from "../segments/segment-format.ts";
 import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 

@@ -2,18 +2,18 @@
 // files aside.
 
 import { assert } from "../../base/assert.ts";
-import { Memory } from "../../base/memory.ts";
-import { segmentName } from "../../base/segment-name.ts";
-import { emptyLog } from "../books/log-state.ts";
+import { Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
 import type { Disk } from "../disk/disk.ts";
-import { LENT_IDS } from "../live/id-lending.ts";
+import { LENT_IDS } from "../live/log-writer.ts";
 import { Storage } from "../live/storage.ts";
 import { appendBatch, appendSetting, appendWholeJob } from "../live/whole-job.ts";
+import { emptyLog } from "../segments/books.ts";
 import type { LogBooks } from "./log-recovery.ts";
 import type { LogVerdict } from "./log-verdict.ts";
 import { type OpenOptions, segmentBytesOf } from "./open-options.ts";
+import { segmentNumbers } from "./read-log.ts";
 import { recoveredJobs } from "./recovered-jobs.ts";
-import { segmentNumbers } from "./scan-log.ts";
 
 const SET_ASIDE = "set-aside";
 

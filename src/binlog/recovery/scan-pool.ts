@@ -3,11 +3,10 @@
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
 import { assert } from "../../base/assert.ts";
-import type { ScanOptions } from "./scan-options.ts";
+import { type ScanOptions, StartInterrupted } from "./open-options.ts";
 import type { ScanTask } from "./scan-worker.ts";
 import { SCAN_WORKER } from "./scan-worker-file.ts";
 import type { SegmentScan } from "./segment-scan.ts";
-import { StartInterrupted } from "./start-interrupted.ts";
 
 const POOL_THREADS_MAX = 8;
 

@@ -2,8 +2,7 @@
 
 import { move, transferableSymbol, valueSymbol } from "piscina";
 import { RealDisk } from "../disk/real-disk.ts";
-import { scanFile } from "./scan-file.ts";
-import type { SegmentScan } from "./segment-scan.ts";
+import { type SegmentScan, scanFile } from "./segment-scan.ts";
 
 export interface ScanTask {
   path: string;

@@ -2,8 +2,8 @@
 
 import { randomInt } from "node:crypto";
 import { BinlogError } from "../disk/binlog-error.ts";
+import { readGroupFile, writeGroupFile } from "../disk/checked-json.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
-import { readGroupFile, writeGroupFile } from "../disk/group-file.ts";
 import { RealDisk } from "../disk/real-disk.ts";
 import { readLog } from "../recovery/read-log.ts";
 

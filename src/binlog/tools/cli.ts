@@ -1,7 +1,7 @@
 // `runnerbean binlog …`: commands for a log that no server uses.
 
 import { Command } from "commander";
-import { printableLines } from "../../base/printable.ts";
+import { printableLines } from "../../base/text.ts";
 import type { ExportResult } from "../beanstalkd/beanstalkd-export.ts";
 import { BinlogError, isSystemError, reasonOf, systemCode } from "../disk/binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";

@@ -3,10 +3,12 @@
 
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
-import { Memory } from "../../base/memory.ts";
-import type { LoggedBatch } from "../../message/flow-record.ts";
+import { Memory } from "../../base/bytes.ts";
+import { segmentName } from "../../base/text.ts";
+import type { LoggedBatch, Tally } from "../../message/flow-record.ts";
 import { encodePutHead, putRecordBytes, type RecordFields, RecordState } from "../../message/record.ts";
 import { readSchedule, TICK_MS_MAX } from "../../message/schedule-record.ts";
+import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_BYTES_MAX,
@@ -18,11 +20,82 @@ import { JOB_BYTES_MAX_LIMIT, U32_MAX } from "../../protocol/limits.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
 import { FIXED_COUNTERS, fixedCounters, JOB_COUNTERS, type JobCounters } from "../../schema/job.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
-import { FOREIGN_ID_LIMIT } from "../format/segment-format.ts";
-import type { Storage } from "../live/storage.ts";
-import { appendWholeJob } from "../live/whole-job.ts";
+import { forgetStarts } from "../disk/checked-json.ts";
+import { Storage } from "../live/storage.ts";
+import { appendBatch, appendSetting, appendWholeJob } from "../live/whole-job.ts";
+import type { OpenOptions } from "../recovery/open-options.ts";
+import { segmentNumbers } from "../recovery/read-log.ts";
 import { type RecoveredBatch, wholeJobs } from "../recovery/recovered-jobs.ts";
-import { BatchLines, batchLine, wrongIn } from "./dump-batches.ts";
+import { emptyLog } from "../segments/books.ts";
+import { FOREIGN_ID_LIMIT } from "../segments/segment-format.ts";
+
+// Lines of a dump for batches, and their checks.
+
+/** A batch as a line: with the tallies of shards, until it is complete. */
+interface DumpedBatch {
+  readonly batch: BatchFacts;
+  readonly tallies: readonly Tally[];
+}
+
+export const batchLine = ({ facts, tallies }: LoggedBatch): DumpedBatch => ({ batch: facts, tallies });
+
+/** The maximum of each number. */
+const FACTS: Readonly<Record<Exclude<keyof BatchFacts, "name">, number>> = {
+  number: FOREIGN_ID_LIMIT - 1,
+  state: BatchState.Complete,
+  outcome: 3,
+  keepMs: Number.MAX_VALUE,
+  openedAtMs: Number.MAX_VALUE,
+  completeAtMs: Number.MAX_VALUE,
+  allDone: U32_MAX,
+  allFailed: U32_MAX,
+};
+const TALLY: Readonly<Record<keyof Tally, number>> = {
+  number: FACTS.number,
+  shard: 2 ** 16 - 1,
+  done: U32_MAX,
+  failed: U32_MAX,
+};
+
+/** Checks the batches of one dump, which must differ. */
+class BatchLines {
+  readonly #numbers = new Set<number>();
+  readonly #names = new Set<string>();
+
+  /** Returns a batch, or a message about its fault. Its number is below the next id. */
+  read({ batch, tallies }: Readonly<Record<string, unknown>>, nextId: number): LoggedBatch | string {
+    const wrong = wrongIn(batch, FACTS);
+    if (wrong !== undefined) return `the batch's ${wrong}`;
+    const facts = batch as BatchFacts;
+    const name = Buffer.from(`${facts.name}`);
+    if (!isTubeName(name, 0, name.length)) return "the name of the batch is invalid";
+    if (facts.number === 0 || facts.number >= nextId) return "the number of the batch was never assigned";
+    if (facts.state === BatchState.Forgotten) return "the batch is already forgotten";
+    if (this.#numbers.has(facts.number) || this.#names.has(facts.name))
+      return `the batch ${facts.name} appears twice`;
+    this.#numbers.add(facts.number);
+    this.#names.add(facts.name);
+    if (!Array.isArray(tallies)) return "the tallies of the batch are missing";
+    for (const tally of tallies) {
+      const fault = wrongIn(tally, TALLY);
+      if (fault !== undefined) return `a tally's ${fault}`;
+      if ((tally as Tally).number !== facts.number) return "a tally belongs to another batch";
+    }
+    return { facts, tallies };
+  }
+}
+
+/** Returns a message about a wrong number in an object. Times may have fractions. */
+function wrongIn(value: unknown, most: Readonly<Record<string, number>>): string | undefined {
+  const numbers = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  const isGood = (key: string): boolean => {
+    const number = numbers[key];
+    if (typeof number !== "number" || !(number >= 0 && number <= most[key]!)) return false;
+    return most[key] === Number.MAX_VALUE || Number.isInteger(number);
+  };
+  const bad = Object.keys(most).find((key) => !isGood(key));
+  return bad === undefined ? undefined : `${bad} is not a valid number`;
+}
 
 /**
  * Version 1 has no attributes and no settings, so that older servers can restore it; version 2 has
@@ -292,4 +365,38 @@ export function restoreJob(storage: Storage, job: JobLine, body: Buffer): void {
   assert(bodyAt + body.length === record.bytes.length, "a restored job fills its memory");
   record.bytes.set(body, bodyAt);
   appendWholeJob(storage, record, 0);
+}
+
+// Creates a log from a dump, in a directory without one.
+
+/**
+ * Writes the jobs of a dump into the empty directory of `open` and returns their number. The first
+ * file is number 2. Until the last job is durable and a DROP states that number 1 does not count,
+ * servers refuse the log for its missing file. If this throws, it leaves nothing behind.
+ */
+export async function restoreLog(open: OpenOptions, lines: AsyncIterable<string>): Promise<number> {
+  const { disk } = open;
+  forgetStarts(disk);
+  const first = 2;
+  const storage = new Storage({ ...open, log: emptyLog(first, 0, 0, 1) });
+  const check = (): void => {
+    if (storage.failure !== undefined) throw storage.failure;
+  };
+  try {
+    for await (const part of readDump(lines)) {
+      if (typeof part === "number") storage.index.maxId = part - 1;
+      else if ("setting" in part) appendSetting(storage, part.setting, part.text);
+      else if ("facts" in part) appendBatch(storage, part);
+      else restoreJob(storage, part.job, part.body);
+      check();
+    }
+    storage.dropBelow(first, 0);
+    storage.close(0, true);
+    check();
+    return storage.index.jobs;
+  } catch (error) {
+    for (const number of segmentNumbers(disk).reverse()) disk.unlink(segmentName(number));
+    disk.syncFolder();
+    throw error;
+  }
 }

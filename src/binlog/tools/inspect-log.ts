@@ -1,7 +1,7 @@
 // Reports the content of a log: segments, live and dead bytes, jobs by tube and state.
 
 import { assert } from "../../base/assert.ts";
-import { segmentName } from "../../base/segment-name.ts";
+import { segmentName } from "../../base/text.ts";
 import { RecordState } from "../../message/record.ts";
 import type { Disk } from "../disk/disk.ts";
 import { type LogBooks, settingsOf } from "../recovery/log-recovery.ts";

@@ -3,10 +3,10 @@
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { BackupFault, type BackupPart, BackupReader } from "../../base/backup-archive.ts";
-import { segmentName, segmentNumber } from "../../base/segment-name.ts";
+import { segmentName, segmentNumber } from "../../base/text.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
+import { forgetStarts } from "../disk/checked-json.ts";
 import type { Disk, Handle } from "../disk/disk.ts";
-import { forgetStarts } from "../disk/starts-file.ts";
 
 /** Suffix of the name of an incomplete segment. */
 const PART = ".part";

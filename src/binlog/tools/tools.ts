@@ -4,7 +4,7 @@
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
-import { segmentName } from "../../base/segment-name.ts";
+import { segmentName } from "../../base/text.ts";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
@@ -14,13 +14,11 @@ import type { StorageNotice } from "../live/storage-options.ts";
 import { clockAheadMs, type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";
-import { readLog } from "../recovery/read-log.ts";
+import { readLog, segmentNumbers } from "../recovery/read-log.ts";
 import { recoveredJobs } from "../recovery/recovered-jobs.ts";
 import { rewriteLog } from "../recovery/salvage.ts";
-import { segmentNumbers } from "../recovery/scan-log.ts";
-import { dumpLines } from "./dump.ts";
+import { dumpLines, restoreLog } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
-import { restoreLog } from "./restore.ts";
 import { restoreBackup } from "./restore-backup.ts";
 
 export interface ToolOptions {

@@ -2,11 +2,10 @@
 
 import type { Command } from "commander";
 import { type BatchReport, batchList, type ListedBatch, openBatchLine } from "../../client/batch.ts";
-import { parseReport } from "../../client/dictionary.ts";
-import type { Reply } from "../../client/reply-reader.ts";
+import { parseReport } from "../../client/command-text.ts";
+import type { Reply } from "../../client/wire.ts";
 import { duration, batch as name } from "../argument.ts";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, printOne, printRows } from "../output.ts";
+import { CommandFailed, ExitCode, print, printOne, printRows } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 

@@ -3,11 +3,9 @@
 import type { Command } from "commander";
 import { backupCommand } from "./backup.ts";
 import { batchCommand } from "./batch.ts";
-import { changeCommands } from "./change.ts";
+import { changeCommands, manyJobsCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
-import { failuresCommand } from "./failures.ts";
-import { jobsCommand } from "./jobs.ts";
-import { manyJobsCommands } from "./many-jobs.ts";
+import { failuresCommand, jobsCommand } from "./jobs.ts";
 import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";

@@ -3,7 +3,6 @@
 
 import { type Command, Option } from "commander";
 import { type Check, id as jobId, tube, whole } from "../argument.ts";
-import { ExitCode } from "../exit-code.ts";
 import {
   askHttp,
   isListOf,
@@ -14,7 +13,7 @@ import {
   resultOf,
   type Shape,
 } from "../http-session.ts";
-import { type Cell, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
+import { type Cell, ExitCode, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
 
 /** Maximum of items in one response. */

@@ -4,8 +4,7 @@ import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { batch, seconds, tube, whole } from "../argument.ts";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, tell } from "../output.ts";
+import { CommandFailed, ExitCode, print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { countOf, type WireSession } from "../wire-session.ts";
 

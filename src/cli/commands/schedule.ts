@@ -1,12 +1,18 @@
 // `schedule`: lists, shows and changes schedules, which put jobs at certain times.
 
 import { type Command, InvalidArgumentError } from "commander";
-import type { ListedSchedule, ScheduleOptions, ScheduleReport } from "../../client/schedule-text.ts";
-import { scheduleList, scheduleName, scheduleReport, setScheduleLine } from "../../client/schedule-text.ts";
+import {
+  type ListedSchedule,
+  type ScheduleOptions,
+  type ScheduleReport,
+  scheduleList,
+  scheduleName,
+  scheduleReport,
+  setScheduleLine,
+} from "../../client/schedule.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { type Check, duration, tube, whole } from "../argument.ts";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, printOne, printRows, type Row } from "../output.ts";
+import { CommandFailed, ExitCode, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
 import { readStdin } from "./put.ts";

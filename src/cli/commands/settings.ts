@@ -1,12 +1,10 @@
 // `settings`: lists, shows and changes settings of tubes, over HTTP.
 
 import { type Command, InvalidArgumentError } from "commander";
-import { OptionKind, type OptionRow } from "../../protocol/option-rows.ts";
-import { jsonNameOf, SETTING_ROWS } from "../../protocol/setting-rows.ts";
+import { jsonNameOf, OptionKind, type OptionRow, SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { type Check, tube } from "../argument.ts";
-import { ExitCode } from "../exit-code.ts";
 import { isListOf, isNumber, isObject, isText, resultOf } from "../http-session.ts";
-import { print, printOne, printRows } from "../output.ts";
+import { ExitCode, print, printOne, printRows } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withHttp } from "../run.ts";
 import type { Target } from "../target.ts";
 

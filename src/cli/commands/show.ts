@@ -1,10 +1,9 @@
 // Commands that show state: stats, tubes, tube, peek.
 
 import { type Command, Option } from "commander";
-import { matchesGlob } from "../../base/glob.ts";
+import { matchesGlob } from "../../base/text.ts";
 import { tube as tubeName, tubeOrId } from "../argument.ts";
-import { CommandFailed, ExitCode } from "../exit-code.ts";
-import { print, printOne, printRows, type Row } from "../output.ts";
+import { CommandFailed, ExitCode, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { Report, WireSession } from "../wire-session.ts";
 

@@ -1,9 +1,9 @@
 // Audit page: running tasks, which can be stopped, and the manual changes.
 
 import { html, nothing } from "lit-html";
+import { agoSince, empty, meter, type Part, tubeLink } from "../parts/elements.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { agoSince, empty, meter, type Part, tubeLink } from "../parts/parts.ts";
 import type { ChangeRow, TaskRow } from "../parts/view-types.ts";
 
 interface AuditView {

@@ -2,10 +2,10 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
+import { ago, empty, type Part, tubeLink } from "../parts/elements.ts";
 import { bytes, duration, exact } from "../parts/format.ts";
-import { heldList } from "../parts/held-list.ts";
+import { heldList } from "../parts/lists.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import { ago, empty, type Part, tubeLink } from "../parts/parts.ts";
 import type { ConnectionRow, Counted } from "../parts/view-types.ts";
 
 const STATES = ["open", "waiting", "holding", "closed"];

@@ -2,9 +2,9 @@
 
 import { html, nothing } from "lit-html";
 import { say } from "../parts/dialog.ts";
+import type { Part } from "../parts/elements.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import type { Part } from "../parts/parts.ts";
 import type { BodyRow } from "../parts/view-types.ts";
 import { HEX_BYTES_MAX, hexRows, setOut } from "./body-forms.ts";
 

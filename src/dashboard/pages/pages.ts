@@ -1,8 +1,6 @@
 // Pages of the dashboard: the data that each one requests, and its content.
 
 import { html, nothing } from "lit-html";
-import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
-import type { Chart, Page, PageContext, Place } from "../parts/page-context.ts";
 import {
   ago,
   BUSIEST_COLUMNS,
@@ -23,7 +21,9 @@ import {
   tubeLink,
   tubePath,
   tubeTable,
-} from "../parts/parts.ts";
+} from "../parts/elements.ts";
+import { exact, rate, short, tubes as tubeCount } from "../parts/format.ts";
+import type { Chart, Page, PageContext, Place } from "../parts/page-context.ts";
 import type {
   Attention,
   Counted,
@@ -304,7 +304,7 @@ const chosenFrom = (query: URLSearchParams, keys: readonly string[]): Record<str
 const schedules = fetchedList(
   "Schedules",
   "v1/schedules",
-  later(async () => (await import("./schedules-page.ts")).showSchedules),
+  later(async () => (await import("./schedule-page.ts")).showSchedules),
   (query) => chosenFrom(query, ["match", "state"]),
 );
 
@@ -316,7 +316,7 @@ const schedule = fetchedThing(
 const batches = fetchedList(
   "Batches",
   "v1/batches",
-  later(async () => (await import("./batches-page.ts")).showBatches),
+  later(async () => (await import("./batch-page.ts")).showBatches),
   (query) => {
     const { state, ...match } = chosenFrom(query, ["match", "state"]);
     const order = query.get("order") === "asc" ? "oldest" : "newest";
@@ -336,7 +336,7 @@ const group: Page = {
   isOfServer: true,
   view: () => ({ group: "v1/group" }),
   show: later(async () => {
-    const { showGroup } = await import("./group-page.ts");
+    const { showGroup } = await import("./server-page.ts");
     return (view) => showGroup(view);
   }),
 };
@@ -355,7 +355,7 @@ const log: Page = {
   title: () => "Log",
   isOfServer: true,
   view: () => ({ log: "v1/binlog" }),
-  show: later(async () => (await import("./log-page.ts")).showLog),
+  show: later(async () => (await import("./server-page.ts")).showLog),
 };
 
 const server: Page = {
@@ -383,7 +383,7 @@ const find: Page = {
   },
   // A search reads all bodies, so it is repeated only when the user asks for it.
   isLast: () => true,
-  show: later(async () => (await import("./find-page.ts")).showFind),
+  show: later(async () => (await import("./job-page.ts")).showFind),
 };
 
 /** A Map, since addresses are typed by users, and a Map has no `__proto__`. */

@@ -1,9 +1,8 @@
 // Page of a schedule: its next runs, its last run and that job's state, and the job that it puts.
 
 import { html, nothing } from "lit-html";
-import { Asked } from "../parts/asked.ts";
-import { duration, exact } from "../parts/format.ts";
-import type { PageContext } from "../parts/page-context.ts";
+import { repeat } from "lit-html/directives/repeat.js";
+import { Asked } from "../parts/dialog.ts";
 import {
   agoSince,
   empty,
@@ -12,13 +11,119 @@ import {
   inTime,
   moment,
   type Part,
+  serverNow,
   tubeLink,
   tubePath,
-} from "../parts/parts.ts";
+} from "../parts/elements.ts";
+import { duration, exact } from "../parts/format.ts";
+import { fetchedList } from "../parts/lists.ts";
+import type { PageContext } from "../parts/page-context.ts";
 import { send } from "../parts/request.ts";
-import type { JobsPage, Refused, ScheduleView } from "../parts/view-types.ts";
+import type { JobsPage, Refused, ScheduleRow, ScheduleView } from "../parts/view-types.ts";
 import { bodyCard } from "./job-body.ts";
-import { lateSeconds, nextRun, scheduleButtons, timesOf } from "./schedule-parts.ts";
+
+// Parts of the list of schedules and of the page of one: its times, its next run, its buttons.
+
+/** A tick puts its job within a second, so an older one was refused, or the server is busy. */
+const LATE_MS = 5000;
+
+const scheduleLink = (name: string): string => `#/schedules/${encodeURIComponent(name)}`;
+
+/** Returns how long the next run is overdue, in seconds; 0 if it is not late. */
+function lateSeconds({ next, paused }: ScheduleRow): number {
+  const lateMs = next === null || paused ? 0 : serverNow() - Date.parse(next);
+  return lateMs < LATE_MS ? 0 : lateMs / 1000;
+}
+
+function nextRun(schedule: ScheduleRow): Part {
+  const { next, paused } = schedule;
+  if (next === null) return html`none`;
+  if (paused) return html`if resumed, ${inTime(next)}`;
+  const seconds = lateSeconds(schedule);
+  if (seconds === 0) return inTime(next);
+  const late = html`<span class="buried one-line"><span aria-hidden="true">✖</span> late by ${duration(seconds)}</span>`;
+  return html`${late} <time class="quiet one-line" datetime=${next}>${moment(Date.parse(next))}</time>`;
+}
+
+export function timesOf({ cron, every, tz }: ScheduleRow): Part {
+  if (cron === null) return html`every ${interval(every ?? 0)}`;
+  return html`<code class="one-line">${cron}</code> <span class="quiet one-line">${tz}</span>`;
+}
+
+/** 90 min; exact, unlike a duration. */
+function interval(seconds: number): string {
+  if (seconds % 3600 === 0) return `${exact(seconds / 3600)} h`;
+  return seconds % 60 === 0 ? `${exact(seconds / 60)} min` : `${seconds} s`;
+}
+
+function scheduleButtons({ name, tube, paused }: ScheduleRow, { act }: PageContext): Part {
+  const verb = paused ? "Resume…" : "Pause…";
+  return html`<button class="button one-line" type="button" aria-label="${verb} the schedule ${name}"
+      @click=${() => act((actions) => (paused ? actions.resumeSchedule(name) : actions.pauseSchedule(name)))}>${verb}</button>
+    <button class="button one-line" type="button" aria-label="Run now… the schedule ${name}"
+      @click=${() => act((actions) => actions.runSchedule(name, tube))}>Run now…</button>`;
+}
+
+// Schedules page: the next run of each one, and buttons to pause it and to run it now.
+
+export function showSchedules(_view: unknown, context: PageContext): Part {
+  return fetchedList<ScheduleRow>(context, {
+    title: "Schedules",
+    filter: {
+      text: "name or tube",
+      states: [
+        ["active", "active"],
+        ["paused", "paused"],
+        ["late", "late"],
+        ["missed", "has missed runs"],
+      ],
+    },
+    table: (rows) => table(rows, context),
+    none: {
+      words: "No schedules. A schedule puts a job at the times of a cron expression, or at intervals:",
+      command: "runnerbean schedule set nightly reports 'a body' --cron '30 2 * * *' --tz Europe/Berlin",
+      docs: "commands.md#set-schedule-jobs-at-certain-times",
+    },
+  });
+}
+
+function table(rows: readonly ScheduleRow[], context: PageContext): Part {
+  const mayManage = context.may("manage");
+  return html`<div class="scroll names" tabindex="0" role="region" aria-label="List of schedules">
+    <table class="cards">
+      <caption class="hidden">Schedules, by name</caption>
+      <thead>
+        <tr>
+          <th scope="col">name</th><th scope="col" class="left">tube</th><th scope="col" class="left">when</th>
+          <th scope="col" class="left">next run</th><th scope="col" class="spare">last run</th>
+          <th scope="col" class="spare">fired</th><th scope="col" class="spare" title="Runs that put no job">missed</th>
+          <th scope="col" class="spare" title="Refused attempts to put its job">refusals</th>
+          ${mayManage ? html`<th scope="col"><span class="hidden">Pause it, run it</span></th>` : nothing}
+        </tr>
+      </thead>
+      <tbody>${repeat(
+        rows,
+        ({ name }) => name,
+        (each) => row(each, mayManage, context),
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): Part {
+  const { name, tube, paused, last, fired, missedTicks, refusals } = schedule;
+  return html`<tr>
+    <th scope="row" class="pieces" title=${name}><a href=${scheduleLink(name)}><bdi>${name}</bdi></a>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
+    <td class="left rest-line pieces">${timesOf(schedule)}</td>
+    <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${nextRun(schedule)}</td>
+    <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
+    <td class="spare" data-label="fired">${exact(fired)}</td>
+    <td data-label="missed" class="spare ${missedTicks === 0 ? "zero" : ""}">${exact(missedTicks)}</td>
+    <td data-label="refusals" class="spare ${refusals === 0 ? "zero" : "buried"}">${exact(refusals)}</td>
+    ${mayManage ? html`<td class="rest-line pieces edge"><div class="bar">${scheduleButtons(schedule, context)}</div></td>` : nothing}
+  </tr>`;
+}
 
 const REFRESH_MS = 5000;
 

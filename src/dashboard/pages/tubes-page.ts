@@ -1,9 +1,6 @@
 // Tubes page: a list filtered, sorted and paged by the server, with actions for the selected tubes.
 
 import { html, nothing } from "lit-html";
-import { columnChoice, shownColumns } from "../parts/columns.ts";
-import { bytes, duration, exact, rate, time, tubes } from "../parts/format.ts";
-import type { PageContext } from "../parts/page-context.ts";
 import {
   ago,
   COLUMNS,
@@ -13,7 +10,10 @@ import {
   inHeldOrder,
   type Part,
   tubeTable,
-} from "../parts/parts.ts";
+} from "../parts/elements.ts";
+import { bytes, duration, exact, rate, time, tubes } from "../parts/format.ts";
+import { columnChoice, shownColumns } from "../parts/lists.ts";
+import type { PageContext } from "../parts/page-context.ts";
 import type { TubeRow, TubesView, TubeTimes } from "../parts/view-types.ts";
 
 const PAGE_ROWS = 50;

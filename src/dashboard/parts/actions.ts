@@ -3,8 +3,8 @@
 import { html, nothing } from "lit-html";
 import { named } from "./bulk.ts";
 import { ask, input, numberField } from "./dialog.ts";
+import { tubePath } from "./elements.ts";
 import { duration, exact, jobs } from "./format.ts";
-import { tubePath } from "./parts.ts";
 import { isGone, send, type Task } from "./request.ts";
 
 export * from "./bulk.ts";

@@ -3,9 +3,9 @@
 
 import { html, nothing, render } from "lit-html";
 import uPlot from "uplot";
+import type { Part } from "./elements.ts";
 import { duration, exact, rate } from "./format.ts";
 import type { Chart, ChartLine } from "./page-context.ts";
-import type { Part } from "./parts.ts";
 import { answerOf, detailOf } from "./request.ts";
 
 type Value = number | null;

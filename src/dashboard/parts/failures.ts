@@ -1,8 +1,8 @@
 // Why jobs failed: in words, as a table, and counted by reason.
 
 import { html, nothing } from "lit-html";
+import { ago, type Part } from "./elements.ts";
 import { exact } from "./format.ts";
-import { ago, type Part } from "./parts.ts";
 import type { FailureRow, JobRow } from "./view-types.ts";
 
 const CAUSES: Readonly<Record<string, string>> = {

@@ -3,8 +3,8 @@
 import { html } from "lit-html";
 import { type BatchJobs, batchPath, jobsOfBatch } from "./batch-jobs.ts";
 import { ask, tryAgain } from "./dialog.ts";
+import { type Part, tubeLink } from "./elements.ts";
 import { exact, jobs } from "./format.ts";
-import { type Part, tubeLink } from "./parts.ts";
 import { get, send } from "./request.ts";
 import type { BatchRow } from "./view-types.ts";
 

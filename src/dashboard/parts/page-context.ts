@@ -1,7 +1,7 @@
 // Interface between the application and its pages.
 
 import type { nothing } from "lit-html";
-import type { Choice, Part } from "./parts.ts";
+import type { Choice, Part } from "./elements.ts";
 
 /** The parsed address. */
 export interface Place {
@@ -29,7 +29,7 @@ export interface ChartLine {
 export interface Chart {
   /**
    * Id of the chart's element. Those of its sentence and its table end in "-words" and "-table"
-   * (chartPlace in parts.ts).
+   * (chartPlace in elements.ts).
    */
   readonly id: string;
   /** Caption of the table. */

@@ -2,8 +2,8 @@
 
 import { html, nothing } from "lit-html";
 import { ask, input, numberField } from "./dialog.ts";
+import { type Part, tubePath } from "./elements.ts";
 import { exact } from "./format.ts";
-import { type Part, tubePath } from "./parts.ts";
 import { send } from "./request.ts";
 
 /** Initial values of the dialog. */

@@ -3,8 +3,8 @@
 
 import { html, nothing } from "lit-html";
 import { ask, tryAgain } from "./dialog.ts";
+import type { Part } from "./elements.ts";
 import { tubes } from "./format.ts";
-import type { Part } from "./parts.ts";
 import { send } from "./request.ts";
 import { EXPIRED, SETTING_FIELDS, type SettingField, valueInWords } from "./setting-fields.ts";
 

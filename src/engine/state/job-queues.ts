@@ -6,15 +6,14 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { URGENT_PRI_LIMIT } from "../../protocol/limits.ts";
 import { JobCounter } from "../../schema/job.ts";
-import type { BatchTable } from "../flows/batch-table.ts";
 import { type JobPage, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import type { EarliestTime } from "../queues/earliest-time.ts";
+import { type EarliestTime, TimerHeap } from "../queues/heaps.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
-import { TimerHeap } from "../queues/timer-heap.ts";
-import { BetterTubes } from "../tubes/better-tubes.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { TubeTable } from "../tubes/tube-table.ts";
-import type { Session } from "../waiting/session.ts";
+import type { BatchTable } from "./batch-table.ts";
+import { BetterTubes } from "./ready-order.ts";
+import type { Session } from "./session.ts";
 
 export class JobQueues {
   /** Number of jobs by JobState, over all tubes; the entry for Free has no meaning. */

@@ -3,20 +3,18 @@
 
 import { assert } from "../../base/assert.ts";
 import { JobCounter } from "../../schema/job.ts";
-import { BatchTable } from "../flows/batch-table.ts";
 import { BodyArena } from "../jobs/body-arena.ts";
 import { JobIndex } from "../jobs/job-index.ts";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import { EarliestTime } from "../queues/earliest-time.ts";
-import { TimerHeap } from "../queues/timer-heap.ts";
+import { EarliestTime, TimerHeap } from "../queues/heaps.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { TubeSettings } from "../tubes/tube-settings.ts";
 import { TubeTable } from "../tubes/tube-table.ts";
-import type { ClientEffects, Meter, RecordSink } from "../waiting/effects.ts";
-import type { Session } from "../waiting/session.ts";
-import { SessionTimers } from "../waiting/session-timers.ts";
-import { Waiters } from "../waiting/waiters.ts";
+import { BatchTable } from "./batch-table.ts";
+import type { ClientEffects, Meter, RecordSink } from "./effects.ts";
 import { JobQueues } from "./job-queues.ts";
+import { type Session, SessionTimers } from "./session.ts";
+import { Waiters } from "./waiters.ts";
 
 export interface EngineOptions {
   effects: ClientEffects;

@@ -2,14 +2,13 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import type { JobTable } from "../jobs/job-table.ts";
-import type { EarliestTime } from "../queues/earliest-time.ts";
-import { RateLimiter } from "./rate-limiter.ts";
-import { RetiredLimiters } from "./retired-limiters.ts";
+import type { EarliestTime } from "../queues/heaps.ts";
+import { RateLimiter, RetiredLimiters } from "./rate-limiter.ts";
 import { Tube, type TubeMeter } from "./tube.ts";
-import type { TubeSettings } from "./tube-settings.ts";
+import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
 
 /** All tubes of a shard, in the order of their creation. */
-export interface Tubes {
+interface Tubes {
   readonly size: number;
   get(name: string): Tube | undefined;
   /** Iterators also reach tubes that are created meanwhile. */
@@ -112,5 +111,118 @@ export class TubeTable implements Tubes {
     if (tube.limiter !== undefined) this.retiredLimiters.keep(tube.name, tube.limiter);
     this.#byIndex[tube.index] = undefined;
     this.#freeIndexes.push(tube.index);
+  }
+}
+
+// Applies changed settings to existing tubes in steps, because a pattern may match a hundred
+// thousand tubes.
+//
+// The setting itself applies from the beginning: a tube created meanwhile has it, and this class
+// doesn't visit such a tube again. A tube with very many groups takes several steps itself. Each
+// tube gets the settings that apply at that moment, so changes of several patterns may reach it in
+// any order.
+
+/** The parts of an engine that this class needs. */
+interface SetTubes {
+  readonly tubes: Tubes;
+  readonly settings: TubeSettings;
+  readonly jobs: { readonly live: number };
+  findTube(name: string): Tube | undefined;
+  /**
+   * Applies its settings to a tube, and to its groups with at most `looks` examinations; then
+   * serves waiting clients. Returns how many examinations are left.
+   */
+  applySettings(tube: Tube, looks: number, nowMs: number): number;
+  /**
+   * Continues with a tube whose groups don't all match its settings, with at most `looks`
+   * examinations; returns how many are left.
+   */
+  settleGroups(tube: Tube, looks: number, nowMs: number): number;
+}
+
+/**
+ * Cost of a matching tube in examinations of a name that does not match; each prefix length costs
+ * as much again.
+ */
+const TUBE_LOOKS = 10;
+/** Number of examinations that take as long as a change to a job. */
+const LOOKS_PER_JOB = 5;
+
+export class SettingChange {
+  readonly #engine: SetTubes;
+  readonly #pattern: string;
+  /** Tubes in order of creation; undefined for a single name. */
+  readonly #tubes: Iterator<Tube> | undefined;
+  /** Number of tubes at the beginning, so that new ones can't prolong the work. */
+  #left: number;
+  /** The tube that has its settings, but whose groups don't all have them yet. */
+  #settling: Tube | undefined;
+
+  constructor(engine: SetTubes, pattern: string) {
+    this.#engine = engine;
+    this.#pattern = pattern;
+    this.#tubes = isWide(pattern) ? engine.tubes.values() : undefined;
+    this.#left = this.#tubes === undefined ? 1 : engine.tubes.size;
+  }
+
+  /** An estimate of the work, in changes to jobs. */
+  get work(): number {
+    return Math.ceil((this.#left * this.#looksPerTube + this.#groupsLeft) / LOOKS_PER_JOB);
+  }
+
+  /**
+   * The maximum number of groups that may have to change: known for a named tube, otherwise at most
+   * the number of jobs.
+   */
+  get #groupsLeft(): number {
+    if (this.#tubes !== undefined) return this.#engine.jobs.live;
+    return this.#engine.findTube(this.#pattern)?.groups?.size ?? 0;
+  }
+
+  get #looksPerTube(): number {
+    return TUBE_LOOKS * (1 + this.#engine.settings.prefixLengths);
+  }
+
+  /** Continues for as long as it takes to change `jobsMax` jobs; returns whether that was all. */
+  step(jobsMax: number, nowMs: number): boolean {
+    const perTube = this.#looksPerTube;
+    let looks = this.#settle(jobsMax * LOOKS_PER_JOB, nowMs);
+    for (; looks > 0 && this.#left > 0; looks--) {
+      this.#left--;
+      const tube = this.#next();
+      if (tube === undefined) this.#left = 0;
+      else if (matches(this.#pattern, tube.name)) {
+        looks = this.#engine.applySettings(tube, looks - perTube, nowMs);
+        this.#noteUnsettled(tube);
+      }
+    }
+    assert(this.#left >= 0, "the tubes that are left are counted");
+    return this.#left === 0 && this.#settling === undefined;
+  }
+
+  /**
+   * Continues with the groups of the current tube; returns how many of the examinations are left.
+   */
+  #settle(looks: number, nowMs: number): number {
+    const tube = this.#settling;
+    if (tube === undefined) return looks;
+    this.#settling = undefined;
+    // The tube may have been deleted with its last job.
+    if (this.#engine.findTube(tube.name) !== tube) return looks;
+    const left = this.#engine.settleGroups(tube, looks, nowMs);
+    assert(left <= looks, "an examination is not given back");
+    this.#noteUnsettled(tube);
+    return left;
+  }
+
+  #noteUnsettled(tube: Tube): void {
+    assert(this.#settling === undefined, "one tube is settled at a time");
+    if (tube.groups !== undefined && tube.groups.unsettled > 0) this.#settling = tube;
+  }
+
+  #next(): Tube | undefined {
+    if (this.#tubes === undefined) return this.#engine.findTube(this.#pattern);
+    const next = this.#tubes.next();
+    return next.done === true ? undefined : next.value;
   }
 }

@@ -3,12 +3,9 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
-import { ExpiryHeap } from "../queues/expiry-heap.ts";
-import { GroupedReady } from "../queues/grouped-ready.ts";
-import type { JobGroups } from "../queues/job-groups.ts";
-import { JobList } from "../queues/job-list.ts";
-import { DeadlineHeap, ReadyHeap } from "../queues/slot-heap.ts";
-import { Timer } from "../queues/timer-heap.ts";
+import { Timer } from "../queues/heaps.ts";
+import { GroupedReady, type JobGroups } from "../queues/job-groups.ts";
+import { DeadlineHeap, ExpiryHeap, JobList, ReadyHeap } from "../queues/job-heaps.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 

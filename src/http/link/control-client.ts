@@ -3,12 +3,43 @@
 
 import { Packr } from "msgpackr/pack";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
-import type { ControlAnswer, ControlAnswers } from "../../acceptor/state/control-answers.ts";
 import type { RunQueueEntry } from "../../acceptor/state/run-queues.ts";
+import type { ControlAnswer, ControlAnswers } from "../../acceptor/state/shard-links.ts";
 import type { Answers, Questions, Verb } from "../../message/control.ts";
 import { ControlView, RequestOp } from "../../message/request.ts";
 import { ResponseFlag } from "../../message/response.ts";
-import { Busy } from "./busy.ts";
+
+/** Error for overload: the server has no capacity now, and the client should retry in a moment. */
+export class Busy extends Error {}
+
+// Queue for memory-hungry work: runs one item at a time when many clients ask at once.
+
+/**
+ * Maximum queue length. Each entry holds its request, and entries of disconnected clients stay
+ * until their turn.
+ */
+const WAITING_MAX = 1000;
+
+export class AsyncQueue {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  /**
+   * Runs `work` once all earlier work has ended, successfully or not. Throws Busy if the queue is
+   * full, or if the client is gone when its turn comes.
+   */
+  async run<Made>(asker: { readonly destroyed: boolean }, work: () => Promise<Made>): Promise<Made> {
+    if (this.#waiting === WAITING_MAX) throw new Busy("Too many clients request this at a time");
+    this.#waiting++;
+    const made = this.#last.then(() => {
+      this.#waiting--;
+      if (asker.destroyed) throw new Busy("The client has disconnected");
+      return work();
+    });
+    this.#last = made.catch(() => {});
+    return await made;
+  }
+}
 
 /** Maximum of questions in progress; more are refused. */
 const UNDER_WAY_MAX = 1000;
@@ -160,5 +191,42 @@ export class ControlClient implements ControlAnswers, RunQueueEntry {
       else this.#waitingParts.push(part);
     }
     if (this.#waitingParts.length > 0) this.#core.runQueues.waitForLog(this);
+  }
+}
+
+// Liveness check of the shards: pings each one every 5 s, and reports those that have not answered
+// for 30 s.
+
+/** A shard that is silent for this long is stuck, and only a restart helps. */
+export const SILENT_MS_MAX = 30_000;
+
+export class Liveness {
+  readonly #control: ControlClient;
+  readonly #nowMs: () => number;
+  /** Time of each shard's unanswered ping; Infinity if there is none. */
+  readonly #askedAtMs: number[];
+
+  constructor(control: ControlClient, nowMs: () => number) {
+    this.#control = control;
+    this.#nowMs = nowMs;
+    this.#askedAtMs = Array.from({ length: control.shards }, () => Number.POSITIVE_INFINITY);
+  }
+
+  /** Pings the shards that answered the last ping. */
+  ping(): void {
+    for (const [shard, askedAtMs] of this.#askedAtMs.entries()) {
+      if (askedAtMs !== Number.POSITIVE_INFINITY) continue;
+      this.#askedAtMs[shard] = this.#nowMs();
+      // Pings are never refused, so only the shard's answer ends the silence.
+      void this.#control.ask(shard, "ping", undefined).then(() => {
+        this.#askedAtMs[shard] = Number.POSITIVE_INFINITY;
+      });
+    }
+  }
+
+  /** Returns the shards that have been silent for too long. */
+  get silent(): number[] {
+    const nowMs = this.#nowMs();
+    return [...this.#askedAtMs.keys()].filter((shard) => nowMs - this.#askedAtMs[shard]! > SILENT_MS_MAX);
   }
 }

@@ -4,11 +4,9 @@
 // A pipeline has at most 256 commands or 128 KiB in progress. A single connection would be limited
 // by the wake-up latency of two threads.
 
-import { asciiBytes } from "../../base/bytes.ts";
-import { shardOfTube } from "../../base/tube-hash.ts";
-import { Busy } from "./busy.ts";
-import type { WireClients } from "./wire-clients.ts";
-import type { Pieces, PutOutcome, WireConnection } from "./wire-connection.ts";
+import { asciiBytes, shardOfTube } from "../../base/bytes.ts";
+import { Busy } from "./control-client.ts";
+import type { Pieces, PutOutcome, WireClients, WireConnection } from "./wire-connection.ts";
 
 export type { PutOutcome };
 

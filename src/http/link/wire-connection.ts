@@ -6,8 +6,9 @@
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../acceptor/connection/connection.ts";
-import type { Transport } from "../../acceptor/replies/transport.ts";
-import { Busy } from "./busy.ts";
+import type { JobPlaces } from "../../acceptor/state/job-places.ts";
+import type { Transport } from "../../acceptor/stream/transport.ts";
+import { Busy, type ControlClient } from "./control-client.ts";
 
 /** A reply: its first line without CR LF, and the body if the reply has one. */
 export interface WireReply {
@@ -312,4 +313,107 @@ function startsInserted(bytes: Uint8Array, begin: number, end: number): boolean 
   if (end - begin < INSERTED.length) return false;
   for (let at = 0; at < INSERTED.length; at++) if (bytes[begin + at] !== INSERTED[at]) return false;
   return true;
+}
+
+// In-memory connections: one shared by commands that need no state of their own, and further ones
+// on request.
+
+export class WireClients {
+  readonly #core: AcceptorCore;
+  readonly #wake: () => void;
+  #general: WireConnection | undefined;
+
+  constructor(core: AcceptorCore, wake: () => void) {
+    this.#core = core;
+    this.#wake = wake;
+  }
+
+  /** Opens a separate connection. The caller must close it. */
+  open(): WireConnection {
+    return new WireConnection(this.#core, this.#wake);
+  }
+
+  /** Sends a command that does not depend on used or watched tubes. */
+  command(line: string): Promise<WireReply> {
+    return this.#shared.command(line);
+  }
+
+  /**
+   * Sends a command with a body of `length` bytes, which is not a put, and returns the line of its
+   * reply.
+   */
+  async commandWith(line: string, body: Uint8Array | string, length: number): Promise<string> {
+    const outcome = await this.#shared.put(line, body, length);
+    return "id" in outcome ? `INSERTED ${outcome.id}` : outcome.refusal;
+  }
+
+  get #shared(): WireConnection {
+    if (this.#general === undefined || this.#general.isOver) this.#general = this.open();
+    return this.#general;
+  }
+
+  /**
+   * Sends `stats`, `stats-job …` and returns the pairs of the YAML in order, or undefined for
+   * NOT_FOUND.
+   */
+  async stats(line: string): Promise<[key: string, value: string | number | boolean][] | undefined> {
+    const { body } = await this.command(line);
+    if (body === undefined) return undefined;
+    const lines = body.toString("latin1").trimEnd().split("\n").slice(1);
+    return lines.map((each) => {
+      const colon = each.indexOf(": ");
+      return [each.slice(0, colon), plainValue(each.slice(colon + 2))];
+    });
+  }
+}
+
+function plainValue(text: string): string | number | boolean {
+  if (text.startsWith('"')) return text.slice(1, -1);
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?[0-9]+(?:\.[0-9]+)?$/.test(text) ? Number(text) : text;
+}
+
+// Reader of whole job bodies. Each read uses a separate connection, because a large body would hold
+// up other replies.
+
+/** Maximum of bytes in progress for all clients. One body is always read, however large. */
+const BYTES_MAX = 128 * 1024 * 1024;
+
+export class Bodies {
+  readonly #wire: WireClients;
+  readonly #control: ControlClient;
+  readonly #places: JobPlaces;
+  #bytes = 0;
+
+  constructor(wire: WireClients, control: ControlClient, places: JobPlaces) {
+    this.#places = places;
+    this.#wire = wire;
+    this.#control = control;
+  }
+
+  /** Returns the body, or undefined if the job doesn't exist. */
+  async read(id: number): Promise<Buffer | undefined> {
+    const bytes = await this.#bytesOf(id);
+    if (bytes === undefined) return undefined;
+    if (this.#bytes > 0 && this.#bytes + bytes > BYTES_MAX)
+      throw new Busy("too many bytes of bodies are under way");
+    // Throws if no slot is free, so bytes are counted only afterwards.
+    const connection = this.#wire.open();
+    this.#bytes += bytes;
+    try {
+      return (await connection.command(`peek ${id}`)).body;
+    } finally {
+      this.#bytes -= bytes;
+      connection.close();
+    }
+  }
+
+  async #bytesOf(id: number): Promise<number | undefined> {
+    const entry = this.#places.jobEntry(id);
+    const facts = await this.#control.askAll("job", { id, bodyMax: -1 });
+    const found = facts.find((each) => each !== null);
+    if (found !== undefined && found !== null) return found.bytes;
+    // The job has moved to another shard in the meantime.
+    return this.#places.jobEntry(id) === entry ? undefined : this.#bytesOf(id);
+  }
 }

@@ -2,9 +2,8 @@
 
 import { totalmem } from "node:os";
 import { memoryUsage } from "node:process";
-import { COMMAND_BOUNDS_SECONDS, CommandTimesCounters } from "../../message/command-times.ts";
+import { COMMAND_BOUNDS_SECONDS, CommandTimesCounters, END_REASONS } from "../../message/acceptor-counts.ts";
 import { BODY_BOUNDS_BYTES, type ShardTotals, WAIT_BOUNDS_SECONDS } from "../../message/control.ts";
-import { END_REASONS } from "../../message/end-reason.ts";
 import { GROUP_ROLES, GroupFigure } from "../../message/group.ts";
 import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import {
@@ -17,14 +16,86 @@ import {
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMAND_CLASSES, COMMANDS, commandName } from "../../protocol/commands.ts";
-import { ringBytesOf } from "../link/ring-bytes.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
-import { unsyncedSeconds } from "../state/unsynced-seconds.ts";
-import { type Counts, counter, type Family, gauge, histogram, type Sample } from "./family.ts";
-import { flowFamilies } from "./flow-families.ts";
-import { openDescriptors, threadCpu } from "./process-files.ts";
+import {
+  type Counts,
+  counter,
+  type Family,
+  gauge,
+  histogram,
+  type Labels,
+  type Sample,
+} from "./metrics-text.ts";
+import { openDescriptors, ringBytesOf, threadCpu, unsyncedSeconds } from "./process-figures.ts";
 import { HELP, nameOf } from "./tube-families.ts";
+
+// Metrics of batches and schedules: sums over all of them, since each may have a name of its own.
+
+/** Returns a sample for each value of a label. */
+const by = (label: string, values: Readonly<Record<string, number>>): Sample[] =>
+  Object.entries(values).map(([word, value]) => ({ value, labels: { [label]: word } as Labels }));
+
+export function* flowFamilies({
+  batches,
+  flows,
+  scheduleLateMs,
+  scheduleNextMs,
+}: ShardTotals): Iterable<Family> {
+  const { openMs, unfinishedMs, ...states } = batches;
+  yield gauge("batches", "Batches by state.", by("state", states));
+  yield counter("batches_opened", "Opened batches.", flows.batchesOpened);
+  yield counter(
+    "batches_completed",
+    "Completed batches, by outcome.",
+    by("outcome", {
+      success: flows.batchesSuccess,
+      failure: flows.batchesFailure,
+      cancelled: flows.batchesCancelled,
+    }),
+  );
+  yield gauge(
+    "batch_open_seconds",
+    "Seconds since the oldest batch that takes members was opened.",
+    openMs / 1000,
+  );
+  yield gauge(
+    "batch_unfinished_seconds",
+    "Seconds since the oldest incomplete batch was opened.",
+    unfinishedMs / 1000,
+  );
+  yield gauge("batch_members", "Members of batches that have not ended.", flows.members);
+  yield counter(
+    "batch_members_ended",
+    "Members of batches that have ended: done if their workers deleted them, otherwise failed.",
+    by("how", { done: flows.membersDone, failed: flows.membersFailed }),
+  );
+  yield gauge("batch_callbacks_waiting", "Jobs that wait for a batch.", flows.callbacksWaiting);
+  yield counter(
+    "batch_callbacks",
+    "Jobs whose batch became complete: released or buried.",
+    by("how", { released: flows.callbacksReleased, buried: flows.callbacksBuried }),
+  );
+  const { schedules, schedulesPaused: paused, schedulesRefused: refused } = flows;
+  yield gauge(
+    "schedules",
+    "Schedules by state; refused: a tick is due, and its job was refused.",
+    by("state", { active: schedules - paused - refused, paused, refused }),
+  );
+  yield gauge(
+    "schedule_next_seconds",
+    "Seconds until the earliest tick or the next attempt; no value without one.",
+    scheduleNextMs === Number.POSITIVE_INFINITY ? [] : [{ value: scheduleNextMs / 1000 }],
+  );
+  yield gauge("schedule_late_seconds", "Longest time that a tick has been due.", scheduleLateMs / 1000);
+  yield counter(
+    "schedule_ticks",
+    "Ticks: put a job, missed, or found their job already there.",
+    by("how", { put: flows.ticksPut, missed: flows.ticksMissed, duplicate: flows.ticksDuplicate }),
+  );
+  yield counter("schedule_refusals", "Refused attempts of schedules to put a job.", flows.scheduleRefusals);
+  yield counter("schedule_runs", "Jobs that run-schedule has put.", flows.scheduleRuns);
+}
 
 /** Yields all families without a tube label. */
 export function* serverFamilies(service: Service, totals: ShardTotals | undefined): Iterable<Family> {

@@ -3,7 +3,7 @@
 import { type ShardTotals, TUBE_BOUNDS_SECONDS, TubeField, type TubeTimes } from "../../message/control.ts";
 import type { TimesOf } from "../state/time-series.ts";
 import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "../state/tube-cache.ts";
-import { counter, type Family, gauge, histogram, type Sample } from "./family.ts";
+import { counter, type Family, gauge, histogram, type Sample } from "./metrics-text.ts";
 
 /** Label of all tubes without series; no valid tube name. */
 const OTHERS = "*";

@@ -6,11 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";
 import { backupEnd, backupHead, NEXT_BYTES, paddingOf, segmentHead } from "../../base/backup-archive.ts";
-import { segmentName } from "../../base/segment-name.ts";
-import { backupWords } from "../../message/backup.ts";
-import { binlogBell, type Topology } from "../../message/topology.ts";
-import type { BackupWords, CutSegments } from "../../ring/backup-words.ts";
+import { segmentName } from "../../base/text.ts";
+import { backupWords, binlogBell, type Topology } from "../../message/topology.ts";
 import { Doorbell } from "../../ring/doorbell.ts";
+import type { BackupWords, CutSegments } from "../../ring/log-words.ts";
 
 /** Length of a piece. */
 const PIECE_BYTES = 256 * 1024;

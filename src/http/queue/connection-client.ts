@@ -1,9 +1,8 @@
 // Client that asks acceptors about their connections, through the main thread.
 
 import type { AcceptorNews, AcceptorOrder } from "../../acceptor/acceptor.ts";
-import type { ClosedConnection } from "../../acceptor/state/closed-connections.ts";
-import type { ConnectionFacts } from "../../acceptor/state/connection-facts.ts";
-import { Busy } from "../link/busy.ts";
+import type { ClosedConnection, ConnectionFacts } from "../../acceptor/state/connection-facts.ts";
+import { Busy } from "../link/control-client.ts";
 
 export type AcceptorQuestion = Extract<
   AcceptorOrder,

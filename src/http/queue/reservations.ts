@@ -4,10 +4,12 @@
 // A polled tube thus keeps its watcher, and a wait queues with those of all other clients. Jobs go
 // to leases (shard/control/leases.ts): the connection holds none, and can be reused at once.
 
+import { asciiBytes, shardOfTube } from "../../base/bytes.ts";
 import { eachJobCounter, JOB_COUNTERS, type JobCounters } from "../../schema/job.ts";
-import { Busy } from "../link/busy.ts";
-import type { WireClients } from "../link/wire-clients.ts";
-import type { WireConnection, WireReply } from "../link/wire-connection.ts";
+import { Busy, type ControlClient } from "../link/control-client.ts";
+import type { WireClients, WireConnection, WireReply } from "../link/wire-connection.ts";
+import { type Lease, type LeaseTable, workerOf } from "../state/lease-table.ts";
+import type { GiveBacks } from "./lease-changes.ts";
 
 /** Time for which an idle connection is kept, ms. */
 const KEPT_MS = 10_000;
@@ -18,7 +20,7 @@ export const WAITS_MAX = 10_000;
 /** Reserves sent at a time after the first job. */
 const CHUNK_MAX = 32;
 
-/** A job as RESERVED describes it to a lease; see shard/replies/lease-details.ts. */
+/** A job as RESERVED describes it to a lease; see shard/shard-core.ts. */
 export interface ReservedJob extends JobCounters {
   readonly id: number;
   readonly tube: string;
@@ -262,4 +264,74 @@ export function reservedJob({ line, body }: WireReply): ReservedJob | undefined 
     meta: tubeEnd < 0 ? NO_META : line.slice(tubeEnd + META.length).split(META),
     body,
   };
+}
+
+// Jobs of one request on their way to the client. Each has a lease as soon as it arrives. If the
+// response does not reach the client, all of them go back, and so does any job that arrives later.
+
+interface HandoutParts {
+  readonly leases: LeaseTable;
+  readonly giveBacks: GiveBacks;
+  readonly control: Pick<ControlClient, "shards">;
+  /** Monotonic, ms. */
+  readonly nowMs: () => number;
+}
+
+/** A job and its lease. */
+interface HandedJob {
+  readonly job: ReservedJob;
+  readonly lease: Lease;
+}
+
+export class Handout {
+  readonly handed: HandedJob[] = [];
+  readonly #parts: HandoutParts;
+  readonly #client: Pick<Lease, "owner" | "address">;
+  readonly #dropped = new AbortController();
+  #tube = "";
+  #shard = 0;
+
+  constructor(parts: HandoutParts, client: Pick<Lease, "owner" | "address">) {
+    this.#parts = parts;
+    this.#client = client;
+  }
+
+  /** Name of the worker that gets the jobs. */
+  get worker(): string {
+    return workerOf(this.#client);
+  }
+
+  /** Aborted once the jobs can't reach the client any more. */
+  get signal(): AbortSignal {
+    return this.#dropped.signal;
+  }
+
+  /** Adds a job that a shard has reserved for the request. */
+  add(job: ReservedJob): void {
+    const { leases, giveBacks, nowMs } = this.#parts;
+    const { id, tube, reserves, ttr } = job;
+    const sinceMs = nowMs();
+    const times = { sinceMs, untilMs: sinceMs + job.timeLeftMs };
+    const shard = this.#shardOf(tube);
+    const lease = leases.give({ id, shard, reserves, tube, ttr, ...this.#client, ...times });
+    if (this.signal.aborted) giveBacks.add([lease]);
+    else this.handed.push({ job, lease });
+  }
+
+  /** Gives all jobs back. */
+  drop(): void {
+    if (this.signal.aborted) return;
+    this.#dropped.abort();
+    this.#parts.giveBacks.add(this.handed.splice(0).map(({ lease }) => lease));
+  }
+
+  /** Cached, since most jobs come from the same tube. */
+  #shardOf(tube: string): number {
+    if (tube !== this.#tube) {
+      const bytes = asciiBytes(tube);
+      this.#tube = tube;
+      this.#shard = shardOfTube(bytes, 0, bytes.length, this.#parts.control.shards);
+    }
+    return this.#shard;
+  }
 }

@@ -3,28 +3,42 @@
 import type { ShownCertificate } from "../../acceptor/admission/listener-policy.ts";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { GroupMembers } from "../../message/group.ts";
+import type { ManualChange } from "../../message/manual-change.ts";
 import type { Topology } from "../../message/topology.ts";
-import type { ControlWords } from "../../ring/control-words.ts";
-import type { MemoryWords } from "../../ring/memory-words.ts";
-import type { Bodies } from "../link/bodies.ts";
-import type { ControlClient } from "../link/control-client.ts";
+import type { ControlWords, MemoryWords } from "../../ring/control-words.ts";
+import type { ControlClient, Liveness } from "../link/control-client.ts";
 import type { PutPool } from "../link/put-pool.ts";
-import type { WireClients } from "../link/wire-clients.ts";
-import type { AuditLog } from "../state/audit-log.ts";
+import type { Bodies, WireClients } from "../link/wire-connection.ts";
 import type { IdempotencyKeys } from "../state/idempotency.ts";
 import type { LeaseTable } from "../state/lease-table.ts";
-import type { MeasuredTubes } from "../state/measured-tubes.ts";
-import type { MetricsRules } from "../state/series-set.ts";
-import type { StatsHistory } from "../state/stats-history.ts";
-import type { SyncHistory } from "../state/sync-history.ts";
+import type { StatsHistory, SyncHistory } from "../state/stats-history.ts";
 import type { TaskRegistry } from "../state/task-registry.ts";
+import type { MeasuredTubes, MetricsRules } from "../state/time-series.ts";
 import type { TubeCache } from "../state/tube-cache.ts";
 import type { TubeHistory } from "../state/tube-history.ts";
 import type { Backups } from "./backups.ts";
 import type { ConnectionClient } from "./connection-client.ts";
-import type { GiveBacks } from "./give-backs.ts";
-import type { Liveness } from "./liveness.ts";
+import type { GiveBacks } from "./lease-changes.ts";
 import type { Reservations } from "./reservations.ts";
+
+// Audit log in memory: the last changes by hand. The server's log has all of them, except during a
+// flood.
+
+const CHANGES_MAX = 500;
+
+export class AuditLog {
+  readonly #changes: ManualChange[] = [];
+
+  note(change: ManualChange): void {
+    this.#changes.push(change);
+    if (this.#changes.length > CHANGES_MAX) this.#changes.shift();
+  }
+
+  /** Returns the changes, newest first. */
+  get latest(): readonly ManualChange[] {
+    return this.#changes.toReversed();
+  }
+}
 
 /** Facts that stay the same while the server runs. */
 export interface ServerFacts {

@@ -10,7 +10,10 @@ import { constants, readFileSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { deserialize, serialize } from "node:v8";
 import { crc32, deflateRaw, inflateRawSync } from "node:zlib";
+import type { SavedTotals, StatsHistory } from "./stats-history.ts";
+import type { SavedTubes, TubeHistory } from "./tube-history.ts";
 
 const MAGIC = 0x31_74_73_68_62_72; // "rbhst1"
 const HEADER_BYTES = 24;
@@ -73,12 +76,12 @@ async function giveToOwner(file: FileHandle, path: string): Promise<void> {
   await file.chown(uid, gid);
 }
 
-interface Saved {
+interface SavedFile {
   readonly savedAtMs: number;
   readonly bytes: Uint8Array;
 }
 
-function readOne(path: string): Saved | undefined {
+function readOne(path: string): SavedFile | undefined {
   try {
     const file = readFileSync(path);
     if (file.length < HEADER_BYTES || file.readUIntLE(0, 6) !== MAGIC) return undefined;
@@ -90,4 +93,79 @@ function readOne(path: string): Saved | undefined {
     // Missing, unreadable or damaged: the histories start empty.
     return undefined;
   }
+}
+
+// Saves the histories of the totals and of the busiest tubes, and restores them after a restart.
+
+/** Interval of saves, ms: a crash loses at most this much. */
+export const SAVE_EACH_MS = 60_000;
+/** Version of the saved data; others are ignored. */
+const VERSION = 2;
+
+interface SavedSeries {
+  readonly version: number;
+  readonly totals: SavedTotals;
+  readonly tubes: SavedTubes;
+}
+
+export class SavedHistories {
+  readonly #file: HistoryFile;
+  readonly #totals: StatsHistory;
+  readonly #tubes: TubeHistory;
+  readonly #wallMs: () => number;
+  /**
+   * A server that never served has nothing to save, and would overwrite data that it never read.
+   */
+  #isRestored = false;
+
+  constructor(folder: string, totals: StatsHistory, tubes: TubeHistory, wallMs: () => number) {
+    this.#file = new HistoryFile(folder);
+    this.#totals = totals;
+    this.#tubes = tubes;
+    this.#wallMs = wallMs;
+  }
+
+  /** Reads the last saved data, before anything is recorded. */
+  restore(): void {
+    this.#isRestored = true;
+    const bytes = this.#file.read();
+    if (bytes === undefined) return;
+    const saved: unknown = deserialize(bytes);
+    if (!isSaved(saved)) return;
+    this.#totals.restore(saved.totals);
+    this.#tubes.restore(saved.tubes, this.#wallMs());
+  }
+
+  async save(): Promise<void> {
+    if (!this.#isRestored) return;
+    const pack = (): Uint8Array =>
+      serialize({
+        version: VERSION,
+        totals: this.#totals.saved,
+        tubes: this.#tubes.saved,
+      } satisfies SavedSeries);
+    await this.#file.save(pack, this.#wallMs());
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null;
+
+const areNumbers = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === "number");
+
+const areRows = (value: unknown): boolean => value instanceof Float64Array;
+
+const isTube = (value: unknown): boolean =>
+  isObject(value) &&
+  typeof value["name"] === "string" &&
+  Number.isInteger(value["from"]) &&
+  value["values"] instanceof Float32Array;
+
+function isSaved(value: unknown): value is SavedSeries {
+  if (!isObject(value) || value["version"] !== VERSION) return false;
+  const { totals, tubes } = value;
+  if (!isObject(totals) || !areRows(totals["bySecond"]) || !areRows(totals["byMinute"])) return false;
+  if (!isObject(tubes) || !areNumbers(tubes["atMs"])) return false;
+  return Array.isArray(tubes["tubes"]) && tubes["tubes"].every(isTube);
 }

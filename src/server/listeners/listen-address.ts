@@ -5,10 +5,9 @@ import { chmodSync, chownSync, existsSync, lstatSync, readFileSync, unlinkSync }
 import * as net from "node:net";
 import { dirname } from "node:path";
 import { getSystemErrorMessage, getSystemErrorName } from "node:util";
-import { hostAndPort, type ListenerOptions } from "../options/listener-settings.ts";
+import { hostAndPort, type ListenerOptions, portNumber } from "../options/listener-settings.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import type { Options } from "../options/options.ts";
-import { portNumber } from "../options/port-number.ts";
 
 export type Listen =
   | { kind: "tcp"; host: string; port: number }

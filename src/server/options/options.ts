@@ -2,18 +2,22 @@
 // overrides the machine's defaults.
 
 import { Command, CommanderError, Option } from "commander";
-import { nearestWord } from "../../config/nearest-word.ts";
 import { readOperatorFile } from "../../config/operator-file.ts";
-import { applyEnvironment, applyFile, applyFlag, flagsOf } from "../../config/read-settings.ts";
+import {
+  applyEnvironment,
+  applyFile,
+  applyFlag,
+  type Fault,
+  flagsOf,
+  nearestWord,
+  TomlSource,
+} from "../../config/read-settings.ts";
 import { type Setting, SettingError, variableOf } from "../../config/setting.ts";
-import { type Fault, TomlSource } from "../../config/toml-source.ts";
-import { commandListText } from "../../protocol/command-list.ts";
-import { describeHttpAddress, isLoopback } from "./http-address.ts";
-import { isHarmless } from "./http-also.ts";
+import { commandListText } from "../../protocol/commands.ts";
+import { describeHttpAddress, isHarmless, isLoopback } from "./http-settings.ts";
 import { ExitCode, OperatorError, operatorFault } from "./operator-error.ts";
+import { PROGRAM, SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS, VERSION } from "./program.ts";
 import { defaultSettings, SETTINGS, type Settings } from "./settings.ts";
-import { SUBCOMMAND_GROUPS, SUBCOMMAND_WORDS } from "./subcommand-words.ts";
-import { PROGRAM, VERSION } from "./version.ts";
 
 export interface Options extends Settings {
   /** Path of the configuration file. */

@@ -1,26 +1,432 @@
 // Table of the settings in the order of the help, each with flag, file key and effect.
 
-import { type ConnectionLimits, NO_LIMITS } from "../../acceptor/admission/listener-policy.ts";
-import { type Setting, SettingError } from "../../config/setting.ts";
-import type { HttpAlso } from "../../http/http-also.ts";
+import {
+  type ConnectionLimits,
+  type KeepAlive,
+  NO_LIMITS,
+} from "../../acceptor/admission/listener-policy.ts";
+import { asciiBytes } from "../../base/bytes.ts";
+import { SEGMENT_BYTES_MAX } from "../../binlog/segments/segment-format.ts";
+import { FileFault, readOperatorFile } from "../../config/operator-file.ts";
+import { parseDurationMs, parseSize, type Setting, SettingError } from "../../config/setting.ts";
+import type { HttpAlso } from "../../http/http-address.ts";
 import type { HttpAddress } from "../../http/http-thread.ts";
 import type { ProtocolName } from "../../message/topology.ts";
-import { LOG_LEVELS, type LogLevel } from "../logging/log.ts";
-import { BEANSTALKD_SETTINGS, type BeanstalkdSettings, beanstalkdDefaults } from "./beanstalkd-settings.ts";
-import { GROUP_DEFAULTS, GROUP_SETTINGS, type GroupSettings } from "./group-settings.ts";
-import { describeHttpAddress, HTTP_DEFAULT, parseHttpAddress } from "./http-address.ts";
-import { HTTP_ALSO_SETTINGS, httpAlsoTable, readHttpAlso } from "./http-also.ts";
-import { HTTP_GUARD_SETTINGS, type HttpTlsFiles, NO_HTTP_TLS } from "./http-settings.ts";
-import { LIMIT_SETTINGS } from "./limit-settings.ts";
+import { JOB_BYTES_MAX_DEFAULT, JOB_BYTES_MAX_LIMIT } from "../../protocol/limits.ts";
+import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
+import { SETTING_ROWS } from "../../protocol/option-rows.ts";
+import { Span } from "../../protocol/request.ts";
+import { isTubePattern } from "../../protocol/tube-name.ts";
+import { parseGroupUrl } from "../../replica/group-url.ts";
+import {
+  describeHttpAddress,
+  HTTP_ALSO_SETTINGS,
+  HTTP_DEFAULT,
+  HTTP_GUARD_SETTINGS,
+  type HttpTlsFiles,
+  httpAlsoTable,
+  NO_HTTP_TLS,
+  parseHttpAddress,
+  readHttpAlso,
+} from "./http-settings.ts";
 import {
   LISTENER_SETTINGS,
   type ListenerOptions,
   listenerTable,
+  portNumber,
   readListeners,
   unchangeable,
 } from "./listener-settings.ts";
+import { LOG_LEVELS, type LogLevel } from "./log.ts";
 import { count, THREAD_DEFAULTS, THREAD_SETTINGS, type ThreadSettings } from "./thread-settings.ts";
-import { readTubes } from "./tubes-file.ts";
+
+// Settings that beanstalkd has too: addresses, the size of jobs, and the log.
+
+interface BeanstalkdSettings {
+  listen: string;
+  port: string;
+  user: string | undefined;
+  jobBytesMax: number;
+  /** Log directory; undefined for no log. */
+  binlog: string | undefined;
+  /** Maximum time between a logged change and its fsync; Infinity for never. */
+  fsyncMs: number;
+  binlogBytes: number;
+  /** Notices to log once logging is set up. */
+  notices: string[];
+}
+
+const BINLOG_BYTES_DEFAULT = 10485760;
+const FSYNC_MS_DEFAULT = 50;
+
+function beanstalkdDefaults(): BeanstalkdSettings {
+  return {
+    listen: "127.0.0.1",
+    port: "11300",
+    user: undefined,
+    jobBytesMax: JOB_BYTES_MAX_DEFAULT,
+    binlog: undefined,
+    fsyncMs: FSYNC_MS_DEFAULT,
+    binlogBytes: BINLOG_BYTES_DEFAULT,
+    notices: [],
+  };
+}
+
+const BYTES = 'bytes, as 65536, "64K" or "8G"';
+const MILLISECONDS = 'milliseconds, or a time such as "250ms" or "30s"';
+
+/** Takes digits in beanstalkd's form, and units as the file does. Throws SettingError. */
+function quantity(flag: string, unit: typeof BYTES | typeof MILLISECONDS, text: string, max: number): number {
+  const isPlain = /^[ \t]*\+?[0-9]+$/.test(text);
+  const value = isPlain ? Number(text) : unit === BYTES ? parseSize(text) : parseDurationMs(text, "ms");
+  if (value !== undefined && value <= max) return value;
+  const bound = max === Number.POSITIVE_INFINITY ? "" : `, at most ${max}`;
+  throw new SettingError(`invalid size: ${text} (${flag} takes ${unit}${bound})`);
+}
+
+const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
+  {
+    key: "binlog",
+    flags: "-b, --binlog <dir>",
+    kind: "text",
+    text: "keep a write-ahead log in this directory: acknowledged changes survive a restart",
+    example: "/var/lib/runnerbean",
+    apply(options, dir) {
+      options.binlog = dir === "" ? "/" : dir;
+    },
+    show: ({ binlog }) => binlog,
+  },
+  {
+    key: "fsync",
+    flags: "-f, --fsync <ms>",
+    kind: "milliseconds",
+    plainFlag: true,
+    text: `with -b: fsync at most this many milliseconds after a change; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
+    apply(options, ms) {
+      options.fsyncMs = quantity("-f", MILLISECONDS, ms, 2 ** 31);
+    },
+    show: ({ fsyncMs }) => (fsyncMs === Number.POSITIVE_INFINITY ? undefined : fsyncMs),
+  },
+  {
+    key: "never-fsync",
+    flags: "-F, --never-fsync",
+    kind: "switch",
+    text: "with -b: never fsync; the kernel decides when the log reaches the disk",
+    set(options, on) {
+      if (on) options.fsyncMs = Number.POSITIVE_INFINITY;
+      else if (options.fsyncMs === Number.POSITIVE_INFINITY) options.fsyncMs = FSYNC_MS_DEFAULT;
+    },
+    show: ({ fsyncMs }) => fsyncMs === Number.POSITIVE_INFINITY,
+  },
+  {
+    key: "listen",
+    flags: "-l, --listen <addr>",
+    kind: "text",
+    text: "address or name to listen on, unix:PATH, or none if --config defines listeners (default 127.0.0.1; 0.0.0.0 for all)",
+    apply(options, address) {
+      options.listen = address;
+    },
+    show: ({ listen }) => listen,
+  },
+  {
+    key: "port",
+    flags: "-p, --port <port>",
+    kind: "port",
+    text: "TCP port or service name (default 11300; 0 picks a free port)",
+    apply(options, port) {
+      portNumber(port);
+      options.port = port;
+    },
+    show: ({ port }) => (/^\d+$/.test(port) ? Number(port) : port),
+  },
+  {
+    key: "binlog-size",
+    flags: "-s, --binlog-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `with -b: size of one log file (default ${BINLOG_BYTES_DEFAULT}, at most ${SEGMENT_BYTES_MAX})`,
+    apply(options, bytes) {
+      options.binlogBytes = quantity("-s", BYTES, bytes, SEGMENT_BYTES_MAX);
+    },
+    show: ({ binlogBytes }) => binlogBytes,
+  },
+  {
+    key: "user",
+    flags: "-u, --user <user>",
+    kind: "text",
+    text: "switch to this user and its groups after binding",
+    example: "runnerbean",
+    apply(options, user) {
+      options.user = user;
+    },
+    show: ({ user }) => user,
+  },
+  {
+    key: "max-job-size",
+    flags: "-z, --max-job-size <bytes>",
+    kind: "size",
+    plainFlag: true,
+    text: `maximum size of a job body (default ${JOB_BYTES_MAX_DEFAULT}, at most ${JOB_BYTES_MAX_LIMIT})`,
+    apply(options, bytes) {
+      options.jobBytesMax = quantity("-z", BYTES, bytes, Number.POSITIVE_INFINITY);
+      if (options.jobBytesMax <= JOB_BYTES_MAX_LIMIT) return;
+      options.jobBytesMax = JOB_BYTES_MAX_LIMIT;
+      options.notices.push(`maximum job size was set to ${JOB_BYTES_MAX_LIMIT}`);
+    },
+    show: ({ jobBytesMax }) => jobBytesMax,
+  },
+];
+
+// Settings for limits: connections, and memory for jobs.
+
+interface Limited {
+  limits: ConnectionLimits;
+  /** Memory limit for jobs, in bytes; Infinity for no limit. */
+  memoryBytesMax: number;
+}
+
+/** A smaller limit is certainly a mistake. */
+const MEMORY_BYTES_MIN = 1 << 20;
+
+/** Maximums of Linux: 32767 s between probes, and 127 probes. */
+const KEEP_ALIVE_MS_MAX = 32_767_000;
+const PROBES_MAX = 127;
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < 1) throw new SettingError(`${text} is not a whole number of at least 1`);
+  return value;
+}
+
+const shown = (limit: number): number | undefined => (limit === Number.POSITIVE_INFINITY ? undefined : limit);
+
+/**
+ * Parses "60s,10s,3": idle time before the first probe, interval of the probes, and how many may be
+ * lost.
+ */
+function parseKeepAlive(text: string): KeepAlive {
+  const [delay = "", interval, count, ...rest] = text.split(",").map((part) => part.trim());
+  const ms = (part: string): number => {
+    const value = parseDurationMs(part, "s") ?? 0;
+    if (value < 1000 || value > KEEP_ALIVE_MS_MAX)
+      throw new SettingError(`${part} is not a time from 1s to 32767s`);
+    return value;
+  };
+  const probes = count === undefined ? undefined : positive(count);
+  if (rest.length > 0 || (probes ?? 1) > PROBES_MAX)
+    throw new SettingError(
+      `${text} is not of the form 60s,10s,3: idle time, time between probes, number of probes`,
+    );
+  return { delayMs: ms(delay), intervalMs: interval === undefined ? undefined : ms(interval), count: probes };
+}
+
+function keepAliveText({ delayMs, intervalMs, count }: KeepAlive): string {
+  const seconds = (ms: number): string => `${ms / 1000}s`;
+  return [
+    seconds(delayMs),
+    ...(intervalMs === undefined ? [] : [seconds(intervalMs)]),
+    ...(count === undefined ? [] : [count]),
+  ].join(",");
+}
+
+const LIMIT_SETTINGS: readonly Setting<Limited>[] = [
+  {
+    key: "max-memory",
+    flags: "--max-memory <size>",
+    kind: "size",
+    reloads: true,
+    example: "8G",
+    text: "memory limit for jobs and their bodies; puts beyond it get OUT_OF_MEMORY (default: no limit)",
+    apply(options, bytes) {
+      if (Number(bytes) < MEMORY_BYTES_MIN) throw new SettingError(`less than 1M is too little: ${bytes}`);
+      options.memoryBytesMax = Number(bytes);
+    },
+    show: ({ memoryBytesMax }) => shown(memoryBytesMax),
+  },
+  {
+    key: "max-connections",
+    flags: "--max-connections <n>",
+    kind: "number",
+    plainFlag: true,
+    reloads: true,
+    example: 10_000,
+    text: "limit for open connections; further ones are closed at once (default: as many as file descriptors allow)",
+    apply(options, text) {
+      options.limits = { ...options.limits, connections: positive(text) };
+    },
+    show: ({ limits }) => shown(limits.connections),
+  },
+  {
+    key: "max-connections-per-address",
+    flags: "--max-connections-per-address <n>",
+    kind: "number",
+    plainFlag: true,
+    reloads: true,
+    example: 1000,
+    text: "the same limit for each client address (default: no limit)",
+    apply(options, text) {
+      options.limits = { ...options.limits, perAddress: positive(text) };
+    },
+    show: ({ limits }) => shown(limits.perAddress),
+  },
+  {
+    key: "idle-timeout",
+    flags: "--idle-timeout <time>",
+    kind: "seconds",
+    reloads: true,
+    example: "10m",
+    text: "close connections that have been idle for this long; one that waits for or holds a job is never idle (default: never)",
+    apply(options, ms) {
+      if (Number(ms) < 1000) throw new SettingError("it must be at least one second");
+      options.limits = { ...options.limits, idleMs: Number(ms) };
+    },
+    show({ limits }) {
+      const ms = shown(limits.idleMs);
+      return ms === undefined ? undefined : ms / 1000;
+    },
+  },
+  {
+    key: "tcp-keepalive",
+    flags: "--tcp-keepalive <times>",
+    kind: "text",
+    reloads: true,
+    text: "idle time before the first probe, time between probes, number of lost probes: 60s,10s,3 (default 60s, and the system's values)",
+    apply(options, text) {
+      options.limits = { ...options.limits, keepAlive: parseKeepAlive(text) };
+    },
+    show: ({ limits }) => keepAliveText(limits.keepAlive),
+  },
+];
+
+// Settings of a server in a group: `--replicate` and related options.
+
+interface GroupSettings {
+  /** Group of this server: nats://a,b,c/GROUP; undefined for none. */
+  replicate: string | undefined;
+  /** Address of this server for other nodes, "host:port"; by default host name and port. */
+  replicateAs: string | undefined;
+  /** Condition that replies to changes wait for, besides the server's own log. */
+  replicateWait: "log" | "standby" | "nothing";
+  /** Time for which it may serve after its last acknowledged append, seconds. */
+  replicateLease: number;
+}
+
+const GROUP_DEFAULTS: Readonly<GroupSettings> = {
+  replicate: undefined,
+  replicateAs: undefined,
+  replicateWait: "log",
+  replicateLease: 3,
+};
+
+const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
+  {
+    key: "replicate",
+    flags: "--replicate <url>",
+    kind: "text",
+    text: "with -b: join a group of servers, such as nats://a:4222,b:4222,c:4222/GROUP (see runnerbean replica --help)",
+    example: "nats://a:4222,b:4222,c:4222/queue",
+    apply(options, url) {
+      try {
+        parseGroupUrl(url);
+      } catch (error) {
+        throw new SettingError((error as Error).message);
+      }
+      options.replicate = url;
+    },
+    show: ({ replicate }) => replicate,
+  },
+  {
+    key: "replicate-as",
+    flags: "--replicate-as <addr>",
+    kind: "text",
+    text: "host:port at which the other servers of the group reach this one (default: the host name and -p)",
+    example: "queue1.example:11300",
+    apply(options, address) {
+      if (!/^.+:\d+$/.test(address))
+        throw new SettingError(`invalid address: --replicate-as ${address} (host:port)`);
+      options.replicateAs = address;
+    },
+    show: ({ replicateAs }) => replicateAs,
+  },
+  {
+    key: "replicate-wait",
+    flags: "--replicate-wait <what>",
+    kind: "text",
+    text: "what a reply waits for: log: the shared log has it (default); standby: a standby has it on disk, too; nothing",
+    apply(options, what) {
+      if (what !== "log" && what !== "standby" && what !== "nothing")
+        throw new SettingError(`invalid value: --replicate-wait ${what} (log, standby or nothing)`);
+      options.replicateWait = what;
+    },
+    show: ({ replicateWait }) => replicateWait,
+  },
+  {
+    key: "replicate-lease",
+    flags: "--replicate-lease <seconds>",
+    kind: "decimal",
+    plainFlag: true,
+    text: "how long to serve without an answer from the shared log, 2 to 60 (default 3); must be the same in the whole group",
+    apply(options, seconds) {
+      const value = /^\d+(\.\d+)?$/.test(seconds) ? Number(seconds) : 0;
+      if (value < 2 || value > 60)
+        throw new SettingError(`invalid number: --replicate-lease ${seconds} (2 to 60)`);
+      options.replicateLease = value;
+    },
+    show: ({ replicateLease }) => replicateLease,
+  },
+];
+
+// Reader of the `--tubes` file: each line has a pattern of tubes and the arguments of set-tube. It
+// skips empty lines and lines that begin with `#`.
+
+/**
+ * Returns the settings of each pattern in file order. Throws a SettingError that names the line.
+ */
+function readTubes(file: string): [pattern: string, text: string][] {
+  let text: string;
+  try {
+    // A character each byte, as on the wire.
+    text = Buffer.from(readOperatorFile("tubes", file)).toString("latin1");
+  } catch (error) {
+    if (error instanceof FileFault) throw new SettingError(error.message);
+    throw error;
+  }
+  const settings: [string, string][] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    const words = line.trim().split(/[ \t]+/);
+    if (words[0] === "" || words[0]!.startsWith("#")) continue;
+    const [pattern, ...options] = words as [string, ...string[]];
+    const fault = faultOf(pattern, options);
+    if (fault !== undefined) throw new SettingError(`--tubes ${file}, line ${index + 1}: ${fault}`);
+    settings.push([pattern, options.join(" ")]);
+  }
+  return settings;
+}
+
+function faultOf(pattern: string, options: readonly string[]): string | undefined {
+  const name = asciiBytes(pattern);
+  if (!isTubePattern(name, 0, name.length))
+    return `${pattern} is neither a tube name, a prefix with *, nor *`;
+  if (options.length === 0) return `nothing is set for ${pattern}; write for example max-attempts=5`;
+  for (const option of options) {
+    const bytes = asciiBytes(` ${option}`);
+    const syntax = parser.parse(bytes, 0, bytes.length, SETTING_ROWS, new Span());
+    if (syntax === OptionsSyntax.Unknown)
+      return `${parser.unknown.text} can't be set (${SETTING_ROWS.map((row) => row.name).join(", ")})`;
+    if (syntax === OptionsSyntax.Bad) return `${option} is not a valid setting: ${usageOf(option)}`;
+  }
+  const names = options.map((option) => option.split("=", 1)[0]!);
+  const twice = names.find((each, index) => names.indexOf(each) < index);
+  return twice === undefined ? undefined : `${twice} is set twice`;
+}
+
+function usageOf(option: string): string {
+  const name = option.split("=", 1)[0];
+  const row = SETTING_ROWS.find((each) => each.name === name);
+  return row === undefined ? "name=value" : `${row.name}=${row.usage}`;
+}
+
+const parser = new OptionParser();
 
 type Compat = "default" | "1.12" | "1.13";
 

@@ -1,19 +1,93 @@
 // Settings for the threads: how many there are, which roles share one, and the transport.
 
-import { release } from "node:os";
+import { readFileSync } from "node:fs";
+import { availableParallelism, release } from "node:os";
+import { join } from "node:path";
 import type { TransportKind } from "../../acceptor/acceptor.ts";
+import { isSince } from "../../base/text.ts";
 import { type Setting, SettingError } from "../../config/setting.ts";
 import type { Placement } from "../../message/topology.ts";
-import { ACCEPTORS_MAX, defaultThreads, defaultTransport, SHARDS_MAX } from "./machine-defaults.ts";
-import { usableCores } from "./usable-cores.ts";
+
+// Number of cores that the process may use, by its CPU affinity and the limits of its control
+// group.
+
+const CGROUP_ROOT = "/sys/fs/cgroup";
+
+/**
+ * Returns at least 1. A limit of 1.5 cores counts as 1, since a second thread would be throttled
+ * half of the time.
+ */
+export function usableCores(): number {
+  return coresWithin(availableParallelism(), cgroupPath(readText("/proc/self/cgroup")), (path) =>
+    readText(join(CGROUP_ROOT, path, "cpu.max")),
+  );
+}
+
+/**
+ * Returns the minimum of `cores` and the limits of a control group and its ancestors. `cpuMax`
+ * reads a group's `cpu.max`.
+ */
+export function coresWithin(cores: number, group: string, cpuMax: (path: string) => string): number {
+  let least = cores;
+  for (let path = group; ; path = path.slice(0, path.lastIndexOf("/"))) {
+    const [quota, period] = cpuMax(path).trim().split(" ").map(Number);
+    if (quota !== undefined && period !== undefined && quota > 0 && period > 0)
+      least = Math.min(least, quota / period);
+    if (path === "") break;
+  }
+  return Math.max(1, Math.floor(least));
+}
+
+/**
+ * Returns the process's path in the unified hierarchy, "" for its root, from the line of
+ * /proc/self/cgroup that begins with 0.
+ */
+export function cgroupPath(text: string): string {
+  const path = /^0::(.*)$/m.exec(text)?.[1] ?? "";
+  return path === "/" ? "" : path;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // Control groups are missing or of another version, so only Node's number counts.
+    return "";
+  }
+}
+
+// Defaults that depend on the machine: threads by its cores, the transport by its kernel.
+
+export const SHARDS_MAX = 64;
+export const ACCEPTORS_MAX = 16;
+
+/**
+ * Returns the thread counts for `cores`. At full load, an acceptor takes most of a core and a shard
+ * a fifth of one.
+ */
+export function defaultThreads(cores: number): { acceptors: number; shards: number } {
+  const shards = Math.max(1, Math.min(SHARDS_MAX, Math.floor(cores / 4)));
+  return { shards, acceptors: Math.max(1, Math.min(ACCEPTORS_MAX, cores - shards - (cores > 3 ? 1 : 0))) };
+}
+
+/** First Linux release that uses io_uring by default: the one that it was tested on. */
+const IO_URING_SINCE = [6, 18] as const;
+
+/**
+ * Returns the default transport for a kernel release such as "6.18.44": io_uring if it is permitted
+ * and the kernel is no older than the tested one.
+ */
+export function defaultTransport(kernelRelease: string): TransportKind | "auto" {
+  return isSince(kernelRelease, IO_URING_SINCE) ? "auto" : "libuv";
+}
 
 export interface ThreadSettings {
   shards: number;
   acceptors: number;
   transport: TransportKind | "auto";
-  /** Whether shards run in the threads of acceptors; see placement.ts. */
+  /** Whether shards run in the threads of acceptors; see server/server-plan.ts. */
   placement: Placement | "auto";
-  /** Whether the log runs in the serving thread; see placement.ts. */
+  /** Whether the log runs in the serving thread; see server/server-plan.ts. */
   logPlacement: Placement | "auto";
   /** Serving threads with `together`; undefined for as many as pay off. */
   threads: number | undefined;

@@ -4,11 +4,50 @@
 import { Command } from "commander";
 import { print, tell } from "../../cli/output.ts";
 import { exampleSettings, printSettings } from "../../config/write-settings.ts";
-import { ExitCode } from "../options/operator-error.ts";
-import { parseOptions } from "../options/options.ts";
+import { checkGroupOptions } from "../lifecycle/group-role.ts";
+import { readAccessRules, readTls } from "../listeners/access-rules.ts";
+import { checkSocketPaths } from "../listeners/listen-address.ts";
+import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import { checkFile, faultsText, messageOf, parseOptions } from "../options/options.ts";
+import { PROGRAM } from "../options/program.ts";
 import { defaultSettings, SETTINGS } from "../options/settings.ts";
-import { PROGRAM } from "../options/version.ts";
-import { configFaults } from "./config-faults.ts";
+
+// Faults of a configuration, as a start would find them: first each key, then conflicts and files.
+
+/**
+ * Returns "" if the server would start with this file and these flags. It binds nothing and opens
+ * no log.
+ */
+export function configFaults(path: string, flags: readonly string[]): string {
+  const unreadable = faultOf(() => checkFile(path));
+  if (unreadable !== undefined) return unreadable;
+  const { faults } = checkFile(path);
+  if (faults.length > 0) return faultsText(path, faults);
+  const options = parseOptions([...flags, "--config", path], PROGRAM, {});
+  // The hint about flags is no help here.
+  if ("exitCode" in options) return `${path}: ${messageOf(options)}`;
+  const looks = [
+    () => checkGroupOptions(options),
+    () => checkSocketPaths(options),
+    () => readTls("http", options.httpTls),
+    () => readAccessRules(options, options.listen !== "none"),
+  ];
+  return looks
+    .map(faultOf)
+    .filter((message) => message !== undefined)
+    .map((message) => `${path}: ${message}`)
+    .join("\n");
+}
+
+function faultOf(look: () => void): string | undefined {
+  try {
+    look();
+    return undefined;
+  } catch (error) {
+    if (error instanceof OperatorError) return error.message;
+    throw error;
+  }
+}
 
 export function configCommand(): Command {
   const config = new Command("config").description("check, print or create a configuration file");

@@ -5,14 +5,42 @@ import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { adoptDirectory } from "../../binlog/tools/adopt.ts";
 import { print, tell } from "../../cli/output.ts";
-import { parseSize } from "../../config/quantity.ts";
+import { parseSize } from "../../config/setting.ts";
 import { detach } from "../../replica/detach.ts";
 import { type GroupUrl, readGroupUrl } from "../../replica/group-url.ts";
-import { JetStreamLog, type StreamOptions } from "../../replica/jetstream-log.ts";
-import { type Jsz, serverProblem, streamProblems } from "../../replica/log-servers.ts";
-import { natsConfig } from "../../replica/nats-config.ts";
+import {
+  JetStreamLog,
+  type Jsz,
+  type StreamOptions,
+  serverProblem,
+  streamProblems,
+} from "../../replica/jetstream-log.ts";
 import { type NodeReport, parseReport } from "../../replica/node-report.ts";
 import { LogError } from "../../replica/shared-log.ts";
+
+// Writes a minimal configuration for a log server of a group.
+
+function natsConfig(name: string, peers: readonly string[], store: string): string {
+  const routes = peers.map((peer) => `nats://${peer}:6222`).join(", ");
+  return [
+    `server_name: ${name}`,
+    "listen: 0.0.0.0:4222",
+    "http: 0.0.0.0:8222",
+    "jetstream {",
+    `  store_dir: "${store}"`,
+    "  # Without this, a power cut of all log servers loses changes acknowledged in the last two minutes.",
+    "  sync_interval: always",
+    "}",
+    "cluster {",
+    "  name: runnerbean",
+    "  listen: 0.0.0.0:6222",
+    `  routes: [${routes}]`,
+    "}",
+    "# Detects a disconnected server sooner.",
+    'ping_interval: "2s"',
+    "ping_max: 2",
+  ].join("\n");
+}
 
 const SERVER_MIN = [2, 10, 23];
 const MAX_BYTES_DEFAULT = "4G";

@@ -1,10 +1,9 @@
 // Dispatcher of `runnerbean WORD …`: runs tools, which don't start a server.
 
 import { Command } from "commander";
-import { printableLines } from "../../base/printable.ts";
+import { printableLines } from "../../base/text.ts";
 import { tell } from "../../cli/output.ts";
-import { SUBCOMMAND_WORDS } from "../options/subcommand-words.ts";
-import { PROGRAM } from "../options/version.ts";
+import { PROGRAM, SUBCOMMAND_WORDS } from "../options/program.ts";
 
 /** The exit code of CommandFailed for bad arguments, and of the server for a bad flag. */
 const BAD_ARGUMENTS = 5;
@@ -40,7 +39,7 @@ async function showHelp(words: readonly string[]): Promise<void> {
     if ("stdout" in help) process.stdout.write(help.stdout);
     return;
   }
-  const { nearestWord } = await import("../../config/nearest-word.ts");
+  const { nearestWord } = await import("../../config/read-settings.ts");
   const nearest = nearestWord(word, SUBCOMMAND_WORDS);
   const meant = nearest === undefined ? "" : `: did you mean ${nearest}?`;
   tell(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`.trimEnd());

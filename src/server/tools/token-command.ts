@@ -3,7 +3,7 @@
 
 import { createInterface } from "node:readline/promises";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { ROLES } from "../../access/permission.ts";
+import { ROLES } from "../../access/identity.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../access/secrets.ts";
 import {
   NO_TOKENS,
@@ -14,7 +14,7 @@ import {
   tokenLine,
 } from "../../access/token-file.ts";
 import { print, tell } from "../../cli/output.ts";
-import { readTokens, readTokenText, writeTokenText } from "../listeners/token-store.ts";
+import { readTokens, readTokenText, writeTokenText } from "../listeners/access-rules.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 
 interface AddOptions {

@@ -2,31 +2,58 @@
 
 import { RequestOp } from "../../message/request.ts";
 import { Op } from "../../protocol/commands.ts";
-import { bury } from "./bury.ts";
-import { clearTube } from "./clear-tube.ts";
+import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./batches.ts";
 import type { ShardCommand } from "./command.ts";
-import { attach, close, credit, detach, echo, halfClose } from "./connection.ts";
-import { deleteJob } from "./delete.ts";
-import { deleteBatch } from "./delete-batch.ts";
-import { ignore } from "./ignore.ts";
-import { inspectJob } from "./inspect-job.ts";
-import { inspectTube } from "./inspect-tube.ts";
-import { cancelBatch, commitBatch, inspectBatch, listBatches, openBatch } from "./job-batches.ts";
-import { kick } from "./kick.ts";
-import { kickJob } from "./kick-job.ts";
+import {
+  attach,
+  close,
+  credit,
+  detach,
+  echo,
+  halfClose,
+  ignore,
+  reserveOrder,
+  stats,
+  unuse,
+  use,
+  watch,
+} from "./connection.ts";
+import {
+  bury,
+  deleteBatch,
+  deleteJob,
+  goOn,
+  inspectJob,
+  kick,
+  kickJob,
+  locate,
+  peek,
+  peekBuried,
+  peekDelayed,
+  peekReady,
+  release,
+  statsJob,
+  touch,
+  touchAll,
+  updateJob,
+} from "./job-commands.ts";
 import { listJobs } from "./list-jobs.ts";
-import { listTubes } from "./list-tubes.ts";
-import { moveJobs } from "./move-jobs.ts";
-import { pauseTube } from "./pause-tube.ts";
-import { peek } from "./peek.ts";
-import { peekBuried, peekDelayed, peekReady } from "./peek-queue.ts";
 import { put, putData, putEnd, putOpen, putStored } from "./put.ts";
-import { goOn, locate } from "./redirected.ts";
-import { release } from "./release.ts";
-import { inOrder, reserve } from "./reserve.ts";
-import { abort, collectBatch, reserveBatch, takeBatch } from "./reserve-batch.ts";
-import { reserveJob } from "./reserve-job.ts";
-import { reserveOrder } from "./reserve-order.ts";
+import {
+  abort,
+  awaitBarrier,
+  collect,
+  collectBatch,
+  inOrder,
+  recheck,
+  reserve,
+  reserveBatch,
+  reserveJob,
+  stopWait,
+  take,
+  takeBatch,
+  waitShared,
+} from "./reserve.ts";
 import {
   deleteSchedule,
   inspectSchedule,
@@ -36,16 +63,15 @@ import {
   resumeSchedule,
   runSchedule,
 } from "./schedules.ts";
-import { setTube } from "./set-tube.ts";
-import { awaitBarrier, collect, recheck, stopWait, take, waitShared } from "./shared-reserve.ts";
-import { stats } from "./stats.ts";
-import { statsJob } from "./stats-job.ts";
-import { statsTube } from "./stats-tube.ts";
-import { touch } from "./touch.ts";
-import { touchAll } from "./touch-all.ts";
-import { updateJob } from "./update-job.ts";
-import { unuse, use } from "./use.ts";
-import { watch } from "./watch.ts";
+import {
+  clearTube,
+  inspectTube,
+  listTubes,
+  moveJobs,
+  pauseTube,
+  setTube,
+  statsTube,
+} from "./tube-commands.ts";
 
 const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.Put]: put,

@@ -3,15 +3,15 @@
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
-import type { BatchHomes } from "../flows/batch-homes.ts";
 import type { RecordLog } from "../records/record-log.ts";
-import type { Replies } from "../replies/replies.ts";
-import type { TubeLists } from "../replies/tube-lists.ts";
-import type { TubeSetter } from "../replies/tube-setter.ts";
 import type { ShardSchedules } from "../schedules/shard-schedules.ts";
+import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
-import type { SlicedCommands } from "../slices/sliced-commands.ts";
+import type { SlicedCommands } from "../sessions/sliced-commands.ts";
+import type { TubeLists } from "../sessions/tube-lists.ts";
+import type { TubeSetter } from "../sessions/tube-setter.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
+import type { BatchHomes } from "./batch-homes.ts";
 import type { PutIntake } from "./put.ts";
 
 /** Progress of the acceptors at the end of a read barrier: see read-barrier.ts. */
@@ -66,7 +66,7 @@ export interface CommandShard {
   giveJob(session: ShardSession, slot: number, flags: number): void;
   /** Ends the session's command, so that deferred messages may run. */
   resume(session: ShardSession): void;
-  /** Notes how many bytes of its replies the client has read: see message/reply-credit.ts. */
+  /** Notes how many bytes of its replies the client has read: see message/response.ts. */
   read(session: ShardSession, bytes: number): void;
   /**
    * Detaches the session of a connection that moves to another acceptor. It is kept under this

@@ -4,17 +4,15 @@
 import { assert } from "../../base/assert.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
 import { type BodyArena, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../engine/jobs/job-attributes.ts";
-import type { NewJob } from "../../engine/jobs/new-job.ts";
+import { JobAttributes, type NewJob } from "../../engine/jobs/new-job.ts";
 import { handleOf, RequestFlag } from "../../message/request.ts";
 import { ControlWord } from "../../message/topology.ts";
 import { Attribute } from "../../protocol/job-attribute.ts";
-import type { OnDuplicate } from "../../protocol/job-options.ts";
-import { OptionTag } from "../../protocol/option-rows.ts";
+import { type OnDuplicate, OptionTag } from "../../protocol/option-rows.ts";
 import { nextOption, numberAt } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { type Request, Span } from "../../protocol/request.ts";
-import type { Replies } from "../replies/replies.ts";
+import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 
 /** Replies by outcome to a put whose key is taken. */

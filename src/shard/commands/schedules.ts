@@ -2,7 +2,7 @@
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
-import { Refusal, type Schedule } from "../../engine/schedules/schedule.ts";
+import { Refusal, type Schedule } from "../../engine/schedules.ts";
 import { RequestFlag } from "../../message/request.ts";
 import { ResponseKind } from "../../message/response.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
@@ -11,11 +11,9 @@ import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import { scheduleListText } from "../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
-import { NextRuns } from "../schedules/next-runs.ts";
-import { ScheduleListing } from "../schedules/schedule-listing.ts";
-import { inspectScheduleText } from "../schedules/schedule-text.ts";
+import { inspectScheduleText, NextRuns, ScheduleListing } from "../schedules/schedule-listing.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
-import { AwaitJob } from "../slices/await-job.ts";
+import { AwaitJob } from "../sessions/sliced-commands.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
 
 /** Minimum cost of the search for the runs of inspect-schedule. Its time is charged, too. */

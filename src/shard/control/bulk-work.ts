@@ -3,17 +3,48 @@
 
 import { assert } from "../../base/assert.ts";
 import { Outcome } from "../../engine/engine.ts";
+import { type JobWalk, MoveOutcome, turnBudget, type WalkBudget } from "../../engine/job-walk.ts";
 import { ENDS } from "../../engine/jobs/ends.ts";
-import { NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
-import { Travel } from "../../engine/transfer/job-travel.ts";
-import { type JobWalk, turnBudget, type WalkBudget } from "../../engine/walks/job-walk.ts";
-import { MoveOutcome } from "../../engine/walks/tube-moving.ts";
-import type { BulkPart, BulkQuestion } from "../../message/control.ts";
-import { SLICE_MS } from "../slices/sliced-commands.ts";
+import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
+import { Travel } from "../../engine/transfers.ts";
+import type { Answers, BulkPart, BulkQuestion, Questions } from "../../message/control.ts";
+import { SLICE_MS } from "../sessions/sliced-commands.ts";
 import { FarMove } from "../transfer/far-moves.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
-import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
-import { filterOf, matchesWhere } from "./where.ts";
+import {
+  type ControlAnswerer,
+  type ControlShard,
+  type ControlWork,
+  filterOf,
+  matchesWhere,
+} from "./control-work.ts";
+
+// An operator's action on one job.
+
+export function actOnJob(
+  shard: ControlShard,
+  { id, act, force, to }: Questions["job-act"],
+): Answers["job-act"] {
+  const { engine, nowMs } = shard;
+  engine.runDue(nowMs);
+  const slot = engine.find(id);
+  if (slot === NO_SLOT) return "not-found";
+  // The job is in transit to another shard.
+  if (engine.isMoving(id)) return "reserved";
+  const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
+  if (act === "release") return engine.timeOutNow(id, nowMs) === Outcome.Done ? "done" : "state";
+  if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
+  if (isReserved && (act === "move" || !force)) return "reserved";
+  if (act === "move") return moveTo(shard, slot, to!);
+  engine.discard(slot, ENDS.Deleted, nowMs);
+  return "done";
+}
+
+function moveTo({ engine, nowMs }: ControlShard, slot: number, to: string): Answers["job-act"] {
+  const outcome = engine.move(slot, to, false, nowMs);
+  if (outcome === MoveOutcome.Elsewhere) return "elsewhere";
+  return outcome === MoveOutcome.Full ? "full" : "done";
+}
 
 /** Jobs changed in one turn. */
 const TURN_JOBS_MAX = 500;

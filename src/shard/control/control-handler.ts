@@ -11,21 +11,14 @@ import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
 import { ResponseFlag } from "../../message/response.ts";
 import { FAILURES_MAX } from "../../protocol/job-failure.ts";
-import type { ReplyPort } from "../replies/reply-port.ts";
+import type { ReplyPort } from "../sessions/reply-port.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
-import { beginBrowse } from "./browse.ts";
-import { BulkWork } from "./bulk-work.ts";
+import { beginBrowse, jobFacts } from "./browse.ts";
+import { actOnJob, BulkWork } from "./bulk-work.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
-import { ListFlowSigns } from "./flow-signs.ts";
-import { actOnJob } from "./job-act.ts";
-import { jobFacts } from "./job-facts.ts";
-import type { LatencyMeter } from "./latency-meter.ts";
-import { changeLease, giveBackLease } from "./leases.ts";
-import { inspectTube, ListSettings, textOf } from "./list-settings.ts";
-import { ListTubes } from "./list-tubes.ts";
-import { sessionFacts } from "./session-facts.ts";
-import { shardTotals } from "./shard-totals.ts";
-import { MeasureTubes } from "./tube-times.ts";
+import { changeLease, giveBackLease, sessionFacts } from "./leases.ts";
+import { inspectTube, ListSettings, ListTubes, textOf } from "./list-tubes.ts";
+import { type LatencyMeter, ListFlowSigns, MeasureTubes, shardTotals } from "./shard-totals.ts";
 
 /** Only maps and arrays of plain values: no records, no extensions. */
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" });

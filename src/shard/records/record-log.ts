@@ -2,12 +2,12 @@
 // the binlog.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import { asciiBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
+import { asciiBytes, Memory } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { JobState, rowOf } from "../../engine/jobs/job-table.ts";
-import type { RecordSink } from "../../engine/waiting/effects.ts";
-import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../message/append.ts";
+import type { BodyArena } from "../../engine/jobs/body-arena.ts";
+import { type JobPage, JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import type { Schedule, ScheduleFacts, ScheduleSink } from "../../engine/schedules.ts";
+import type { RecordSink } from "../../engine/state/effects.ts";
 import {
   BATCH_FIXED_BYTES,
   encodeBatch,
@@ -16,6 +16,7 @@ import {
   TALLY_BYTES,
 } from "../../message/flow-record.ts";
 import {
+  APPEND_HEADER_BYTES,
   DELETE_BYTES,
   emptyRecordFields,
   encodeDelete,
@@ -31,16 +32,137 @@ import {
   RecordState,
   SETTING_HEADER_BYTES,
   UPDATE_BYTES,
+  writeAppendHeader,
 } from "../../message/record.ts";
+import { SCHEDULE_HEAD_BYTES_MAX, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
 import type { BinlogTopology } from "../../message/topology.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
-import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
+import {
+  ALL_ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_BYTES_MAX,
+  ATTRIBUTE_UNIT,
+  Attribute,
+  AttributeWriter,
+} from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
-import { FileTable } from "../../ring/file-table.ts";
-import { isLent, type LentIds } from "../../ring/lent-ids.ts";
-import { FULL, RingWriter } from "../../ring/ring-writer.ts";
-import { fillRecordFields } from "./record-fields.ts";
-import { ScheduleLog } from "./schedule-log.ts";
+import { FileTable } from "../../ring/job-directory.ts";
+import { isLent, type LentIds } from "../../ring/job-ids.ts";
+import { FULL, RingWriter } from "../../ring/ring.ts";
+
+// Converts a job's row to the fields of a record.
+
+/**
+ * Fills in everything but the burial, with the given state. `wallOffsetMs` is wall clock minus
+ * monotonic clock.
+ */
+export function fillRecordFields(
+  fields: RecordFields,
+  page: JobPage,
+  row: number,
+  state: JobState,
+  wallOffsetMs: number,
+): void {
+  fields.id = page.id[row]!;
+  assert(fields.id > 0, "a record has the id of a job");
+  fields.state =
+    state === JobState.Delayed
+      ? RecordState.delayed
+      : state === JobState.Buried
+        ? RecordState.buried
+        : RecordState.ready;
+  fields.pri = page.pri[row]!;
+  fields.delaySeconds = page.delaySeconds[row]!;
+  fields.ttrSeconds = page.ttrSeconds[row]!;
+  fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
+  fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
+  page.copyCounters(row, fields.counters);
+  fields.burySequence = 0;
+}
+
+// Turns changes of schedules into records: message/schedule-record.ts.
+
+interface ScheduleLogOptions {
+  readonly memory: Memory;
+  readonly recordBytesMax: () => number;
+  /** Claims room for a record, as RecordLog does. */
+  readonly claim: (recordBytes: number) => number;
+  readonly hasRoom: () => boolean;
+  /** Waits until the log has lent a new id; returns false if it has no room. */
+  readonly isLent: (id: number) => boolean;
+  readonly bodies: () => BodyArena;
+}
+
+class ScheduleLog implements ScheduleSink {
+  readonly #options: ScheduleLogOptions;
+  readonly #fields: RecordFields = emptyRecordFields();
+  readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
+
+  constructor(options: ScheduleLogOptions) {
+    this.#options = options;
+  }
+
+  /** Returns whether a schedule with a body of this size fits into one record. */
+  fits({ name, tube, timing, attributes }: ScheduleFacts, bodyBytes: number): boolean {
+    const textBytes = name.length + tube.length + timing.cron.length + timing.zone.length + attributes.length;
+    const headBytes = RECORD_FIXED_BYTES + SCHEDULE_HEAD_BYTES_MAX + ATTRIBUTE_UNIT;
+    return headBytes + textBytes + bodyBytes <= this.#options.recordBytesMax();
+  }
+
+  scheduled(schedule: Schedule, isNew: boolean): boolean {
+    const { memory, claim, hasRoom, isLent, bodies } = this.#options;
+    // An old id must not be compared with the ids that are lent now.
+    if (!hasRoom() || (isNew && !isLent(schedule.id))) return false;
+    const tube = asciiBytes(schedule.facts.tube);
+    const attributes = this.#attributes(schedule, true);
+    const { body, bodyBytes } = schedule;
+    const at = claim(RECORD_FIXED_BYTES + tube.length + attributes.length + bodyBytes);
+    const bodyAt = encodePutHead(memory, at, this.#fill(schedule), tube, bodyBytes, attributes);
+    assert(bodyAt + bodyBytes <= memory.bytes.length, "the record of a schedule ends in its ring");
+    bodies().read(body, 0, memory.bytes, bodyAt, bodyBytes);
+    return true;
+  }
+
+  ticked(schedule: Schedule): void {
+    assert(schedule.id > 0, "a schedule with a tick has an id");
+    const { memory, claim } = this.#options;
+    const attributes = this.#attributes(schedule, false);
+    const at = claim(UPDATE_BYTES + attributes.length);
+    encodeLongUpdate(memory, at, this.#fill(schedule), NO_NAME, attributes);
+  }
+
+  unscheduled(id: number): void {
+    const { memory, claim } = this.#options;
+    assert(id > 0, "a schedule has an id");
+    encodeDelete(memory.view, claim(DELETE_BYTES), id);
+  }
+
+  #fill({ id, facts, nextMs }: Schedule): RecordFields {
+    assert(nextMs > 0, "a schedule has a next time or none");
+    const fields = this.#fields;
+    fields.id = id;
+    fields.state = RecordState.schedule;
+    fields.pri = facts.pri;
+    fields.delaySeconds = facts.delaySeconds;
+    fields.ttrSeconds = facts.ttrSeconds;
+    fields.deadlineAtMs = nextMs === Number.POSITIVE_INFINITY ? 0 : nextMs;
+    return fields;
+  }
+
+  /** Returns the attributes, padded, valid until the next call. */
+  #attributes(schedule: Schedule, fixed: boolean): Uint8Array {
+    const writer = this.#writer;
+    writer.clear();
+    const { facts, name } = schedule;
+    if (fixed) {
+      const { missed, ttlMs, delayMillis, timing, attributes } = facts;
+      writeSchedule(writer, { name, missed, ttlMs, delayMillis, ...timing });
+      for (let at = 0; at + 2 <= attributes.length; at += 2 + attributes[at + 1]!)
+        writer.text(attributes[at] as Attribute, attributes, at + 2, at + 2 + attributes[at + 1]!);
+    }
+    writeProgress(writer, schedule);
+    return writer.bytes.subarray(0, writer.pad());
+  }
+}
 
 interface RecordLogOptions {
   binlog: BinlogTopology;

@@ -1,14 +1,243 @@
 // The ticks of cron expressions in time zones.
 
+import { CronPattern } from "croner";
 import { assert } from "../../base/assert.ts";
-import type { Timing } from "../../engine/schedules/schedule.ts";
-import { CronFields } from "./cron-fields.ts";
-import { type Place, ZoneClock } from "./zone-clock.ts";
+import type { ScheduleTable, Timing } from "../../engine/schedules.ts";
+
+// The clock of a time zone. A local time is what it shows, as if that were UTC, in ms.
+
+const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
+/** Zones to keep per thread: creating a format takes 0.1 ms. */
+const ZONES_KEPT_MAX = 100;
+
+/** Where a local time lies: at one time or two, or in a gap that begins and ends at `atMs`. */
+type Place =
+  | { readonly times: readonly number[] }
+  | { readonly times: readonly []; readonly atMs: number; readonly gapMs: number; readonly endMs: number };
+
+export class ZoneClock {
+  static readonly #kept = new Map<string, ZoneClock>();
+  readonly #format: Intl.DateTimeFormat;
+
+  /** Returns the clock of a zone; throws RangeError if Intl doesn't know it. */
+  static of(zone: string): ZoneClock {
+    const kept = ZoneClock.#kept;
+    // Intl ignores the case of a name.
+    const name = zone.toUpperCase();
+    const clock = kept.get(name) ?? new ZoneClock(zone);
+    // The least recently used come first.
+    kept.delete(name);
+    kept.set(name, clock);
+    if (kept.size > ZONES_KEPT_MAX) kept.delete(kept.keys().next().value!);
+    assert(kept.size <= ZONES_KEPT_MAX, "the number of kept zones is limited");
+    return clock;
+  }
+
+  private constructor(zone: string) {
+    this.#format = new Intl.DateTimeFormat("en-US", { timeZone: zone, timeZoneName: "longOffset" });
+  }
+
+  /** Returns by how much the clock is ahead of UTC at this time, in ms. */
+  offsetMs(atMs: number): number {
+    const found = OFFSET.exec(this.#format.format(atMs));
+    assert(found !== null, "a time in a zone has an offset");
+    const [, sign, hours = 0, minutes = 0, seconds = 0] = found;
+    const ms = (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * SECOND_MS;
+    return sign === "-" ? -ms : ms;
+  }
+
+  /** Finds the times at which the clock shows a local time, the earlier one first. */
+  place(localMs: number): Place {
+    // No zone is further than 14 hours from UTC.
+    const before = this.offsetMs(localMs - DAY_MS);
+    const after = this.offsetMs(localMs + DAY_MS);
+    if (before === after) return { times: [localMs - before] };
+    const times = [localMs - before, localMs - after].filter((ms) => ms + this.offsetMs(ms) === localMs);
+    if (times.length > 0) return { times: times.sort((a, b) => a - b) };
+    const atMs = this.changeMs(localMs - after, localMs - before);
+    return { times: [], atMs, gapMs: after - before, endMs: atMs + after };
+  }
+
+  /**
+   * Returns when the offset changes between two times: the first whole second with the new offset.
+   */
+  changeMs(fromMs: number, toMs: number): number {
+    const before = this.offsetMs(fromMs);
+    let [low, high] = [Math.floor(fromMs / SECOND_MS), Math.ceil(toMs / SECOND_MS)];
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (this.offsetMs(middle * SECOND_MS) === before) low = middle;
+      else high = middle;
+    }
+    return high * SECOND_MS;
+  }
+}
+
+// The fields of a cron expression as sets of values, and the local times that they match. This is
+// the only file that uses croner, and it uses only the parser. croner's search tries one time after
+// another and asks the time zone each time, which takes up to 200 ms for rare times.
+//
+// A local time is what the clock of a zone shows, as if that were UTC, in ms.
+
+const YEAR_MAX = 9999;
+/** In a weekday's mask, bit n is its occurrence n + 1 in a month, and this bit is its last one. */
+const LAST = 32;
+const YEARS = /^(?:\*(?:\/(\d+))?|(\d+)(?:-(\d+)(?:\/(\d+))?)?)$/;
+
+/** Years from `from` to `to` in steps. */
+interface Years {
+  readonly from: number;
+  readonly to: number;
+  readonly step: number;
+}
+
+/** Returns the positions of a field's values. */
+function valuesOf(field: readonly number[]): readonly number[] {
+  return field.flatMap((isSet, value) => (isSet ? [value] : []));
+}
+
+/** Returns a field as a mask: bit 0 is its first value. */
+function maskOf(field: readonly number[]): number {
+  return valuesOf(field).reduce((mask, value) => mask + 2 ** value, 0);
+}
+
+/** Reads the years of an expression; the library would fill 80 KB for each of them. */
+function yearsOf(text: string): readonly Years[] {
+  return text.split(",").map((part) => {
+    const found = YEARS.exec(part);
+    const [, each, first, last, steps] = found ?? [];
+    const step = Number(each ?? steps ?? 1);
+    const from = Number(first ?? 0);
+    const to = Number(last ?? first ?? YEAR_MAX);
+    const isInLimits = first !== "0" && from <= to && to <= YEAR_MAX && step > 0 && step <= YEAR_MAX;
+    if (found === null || !isInLimits) throw new RangeError(`"${part}" is not a year`);
+    return { from, to, step };
+  });
+}
+
+function patternOf(text: string): CronPattern {
+  try {
+    return new CronPattern(text, undefined, { fixedTimeRule: "no-wildcard" });
+  } catch (error) {
+    throw new RangeError(`"${text}" is not a cron expression`, { cause: error });
+  }
+}
+
+class CronFields {
+  /** As in Vixie's cron, an expression without `*` and steps in its times means fixed times. */
+  readonly isFixed: boolean;
+  readonly #seconds: readonly number[];
+  readonly #minutes: readonly number[];
+  readonly #hours: readonly number[];
+  readonly #months: readonly number[];
+  readonly #days: number;
+  readonly #nearWeekdays: readonly number[];
+  readonly #years: readonly Years[];
+  readonly #pattern: Pick<
+    CronPattern,
+    "dayOfWeek" | "lastDayOfMonth" | "lastWeekday" | "starDOM" | "starDOW" | "useAndLogic"
+  >;
+
+  /** Throws RangeError if the expression is wrong. */
+  constructor(cron: string) {
+    const fields = cron.split(" ");
+    this.#years = yearsOf(fields[6] ?? "*");
+    const pattern = patternOf(fields.slice(0, 6).join(" "));
+    const { dayOfWeek, lastDayOfMonth, lastWeekday, starDOM, starDOW, useAndLogic } = pattern;
+    this.isFixed = pattern.isFixedTime;
+    this.#seconds = valuesOf(pattern.second);
+    this.#minutes = valuesOf(pattern.minute);
+    this.#hours = valuesOf(pattern.hour);
+    this.#months = valuesOf(pattern.month);
+    this.#days = maskOf(pattern.day);
+    this.#nearWeekdays = valuesOf(pattern.nearestWeekdays);
+    // This leaves out the pattern's array of all years.
+    this.#pattern = { dayOfWeek, lastDayOfMonth, lastWeekday, starDOM, starDOW, useAndLogic };
+  }
+
+  /** Returns the first matching local time from this one on, up to a year; Infinity for none. */
+  next(localMs: number, lastYear: number): number {
+    const last = Math.min(lastYear, YEAR_MAX);
+    for (let year = new Date(localMs).getUTCFullYear(); year <= last; year++) {
+      if (!this.#years.some((years) => isAmong(year, years))) continue;
+      for (const month of this.#months) {
+        const foundMs = this.#inMonth(year, month, localMs);
+        if (foundMs < Number.POSITIVE_INFINITY) return foundMs;
+      }
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #inMonth(year: number, month: number, localMs: number): number {
+    const today = Math.floor(localMs / DAY_MS) * DAY_MS;
+    assert(localMs >= today, "a time is not before its day's midnight");
+    let dayMs = Date.UTC(year, month, 1);
+    for (let days = this.#daysOf(year, month); days > 0; days >>= 1, dayMs += DAY_MS) {
+      if (days % 2 === 0 || dayMs < today) continue;
+      const timeMs = this.#timeFrom(dayMs === today ? localMs - today : 0);
+      if (timeMs < DAY_MS) return dayMs + timeMs;
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Returns the first matching time of day from this one on; DAY_MS for none. */
+  #timeFrom(fromMs: number): number {
+    const from = Math.ceil(fromMs / SECOND_MS);
+    for (const hour of this.#hours) {
+      if (hour * 3600 + 3599 < from) continue;
+      for (const minute of this.#minutes) {
+        const at = hour * 3600 + minute * 60;
+        if (at + 59 < from) continue;
+        for (const second of this.#seconds) if (at + second >= from) return (at + second) * SECOND_MS;
+      }
+    }
+    return DAY_MS;
+  }
+
+  /** Returns the days of a month as a mask, whose bit 0 is the first. */
+  #daysOf(year: number, month: number): number {
+    const { lastDayOfMonth, lastWeekday, starDOM, starDOW, useAndLogic } = this.#pattern;
+    const firstMs = Date.UTC(year, month, 1);
+    const days = (Date.UTC(year, month + 1, 1) - firstMs) / DAY_MS;
+    // 1 January 1970 was a Thursday.
+    const first = (((firstMs / DAY_MS + 4) % 7) + 7) % 7;
+    let byDay = this.#days % 2 ** days;
+    for (const day of this.#nearWeekdays) if (day < days) byDay |= 1 << nearWeekday(first, day, days);
+    if (lastDayOfMonth) byDay |= 1 << (days - 1);
+    if (lastWeekday) byDay |= 1 << nearWeekday(first, days - 1, days);
+    if (starDOW) return byDay;
+    const byWeekday = this.#weekdaysOf(first, days);
+    return useAndLogic || starDOM ? byDay & byWeekday : byDay | byWeekday;
+  }
+
+  /** Returns the days that match by weekday, for a month that begins on weekday `first`. */
+  #weekdaysOf(first: number, days: number): number {
+    let mask = 0;
+    for (let day = 0; day < days; day++) {
+      const chosen = this.#pattern.dayOfWeek[(first + day) % 7]!;
+      const nth = 1 << Math.floor(day / 7);
+      if ((chosen & nth) !== 0 || ((chosen & LAST) !== 0 && day + 7 >= days)) mask |= 1 << day;
+    }
+    return mask;
+  }
+}
+
+function isAmong(year: number, { from, to, step }: Years): boolean {
+  return year >= from && year <= to && (year - from) % step === 0;
+}
+
+/** Returns the weekday of the month that is nearest to a day, both counted from 0. */
+function nearWeekday(first: number, day: number, days: number): number {
+  const weekday = (first + day) % 7;
+  if (weekday === 0) return day === days - 1 ? day - 2 : day + 1;
+  if (weekday === 6) return day === 0 ? day + 2 : day - 1;
+  return day;
+}
 
 const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 /** Parsed expressions to keep; parsing one takes as long as finding its next tick. */
-const KEPT_MAX = 100;
+const EXPRESSIONS_KEPT_MAX = 100;
 /** The fields of an expression and their values; the first and the last are optional. */
 const FIELDS = [
   ["second", "0 to 59"],
@@ -63,8 +292,8 @@ export class CronTimes {
     };
     this.#kept.delete(name);
     this.#kept.set(name, kept);
-    if (this.#kept.size > KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
-    assert(this.#kept.size <= KEPT_MAX, "the number of parsed expressions is limited");
+    if (this.#kept.size > EXPRESSIONS_KEPT_MAX) this.#kept.delete(this.#kept.keys().next().value!);
+    assert(this.#kept.size <= EXPRESSIONS_KEPT_MAX, "the number of parsed expressions is limited");
     return kept;
   }
 }
@@ -180,4 +409,23 @@ function fieldProblem(parts: readonly string[]): string | undefined {
     }
   }
   return undefined;
+}
+
+// Schedules of a log whose time zone set-schedule would refuse.
+
+/** Returns a warning for each such zone. */
+export function zoneWarnings(table: ScheduleTable): string[] {
+  const byZone = new Map<string, { first: string; zone: string; count: number }>();
+  for (const { name, facts } of table.values()) {
+    const { zone } = facts.timing;
+    // Intl ignores the case of a name.
+    const known = byZone.get(zone.toUpperCase());
+    if (known === undefined) byZone.set(zone.toUpperCase(), { first: name, zone, count: 1 });
+    else known.count++;
+  }
+  return [...byZone.values()].flatMap(({ first, zone, count }) => {
+    const problem = zoneProblem(zone);
+    const more = count === 1 ? "" : ` (and ${count - 1} more)`;
+    return problem === undefined ? [] : [`schedule ${JSON.stringify(first)}${more}: ${problem}`];
+  });
 }

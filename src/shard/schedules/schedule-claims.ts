@@ -7,23 +7,21 @@
 // finds what the first one has set.
 
 import { assert } from "../../base/assert.ts";
-import { asciiBytes, copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
-import type { Schedule, ScheduleProgress, Timing } from "../../engine/schedules/schedule.ts";
-import type { Schedules } from "../../engine/schedules/schedules.ts";
+import { asciiBytes, copyBytes, Memory } from "../../base/bytes.ts";
+import type { Schedule, ScheduleProgress, Schedules, Timing } from "../../engine/schedules.ts";
+import { readSchedule, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
 import {
   CLAIM_HEADER_BYTES,
   ClaimView,
   END_CLAIM_HEADER_BYTES,
   EndClaimView,
+  TransferMessage,
   YIELD_HEADER_BYTES,
   YieldView,
-} from "../../message/schedule-claim.ts";
-import { readSchedule, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
-import { TransferMessage } from "../../message/transfer.ts";
+} from "../../message/transfer.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
 import type { Span } from "../../protocol/request.ts";
-import type { ReplyPort } from "../replies/reply-port.ts";
+import type { ReplyPort } from "../sessions/reply-port.ts";
 
 /** A schedule as another shard, or this one, knows it. */
 export interface KnownSchedule {

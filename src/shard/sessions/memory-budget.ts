@@ -4,9 +4,9 @@
 // a comparison.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import { PUT_BYTES } from "../../engine/engine.ts";
 import type { MemoryLimit } from "../../engine/jobs/body-arena.ts";
-import { PUT_BYTES } from "../../engine/memory-use.ts";
-import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/memory-words.ts";
+import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/control-words.ts";
 
 /** Pages claimed at once, or this share of the shard's part of the limit if that is less. */
 const LOT_PAGES_MAX = 16;

@@ -1,15 +1,13 @@
 // Receives jobs from other shards: stores them in the engine and sends the outcome back.
 
 import { assert } from "../../base/assert.ts";
-import { copyBytes, latin1 } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
+import { copyBytes, latin1, Memory } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../engine/jobs/job-attributes.ts";
+import { Outcome } from "../../engine/jobs/ends.ts";
 import { JobState } from "../../engine/jobs/job-table.ts";
-import type { RestoredJob } from "../../engine/jobs/new-job.ts";
-import { Outcome } from "../../engine/jobs/outcome.ts";
-import type { Arrival, Travel } from "../../engine/transfer/job-travel.ts";
+import { JobAttributes, type RestoredJob } from "../../engine/jobs/new-job.ts";
+import type { Arrival, Travel } from "../../engine/transfers.ts";
 import {
   bodyBytesOf,
   decodeFields,
@@ -30,7 +28,7 @@ import {
 } from "../../message/transfer.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
-import type { ReplyPort } from "../replies/reply-port.ts";
+import type { ReplyPort } from "../sessions/reply-port.ts";
 
 interface TransferReceiverOptions {
   readonly engine: Engine;

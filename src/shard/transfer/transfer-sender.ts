@@ -6,13 +6,12 @@
 // pieces, with only a few pieces sent ahead of the other shard's credits.
 
 import { assert } from "../../base/assert.ts";
-import { asciiBytes, copyBytes } from "../../base/bytes.ts";
-import { Memory } from "../../base/memory.ts";
+import { asciiBytes, copyBytes, Memory } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
+import type { Outcome } from "../../engine/jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { ChangedFacts } from "../../engine/jobs/new-job.ts";
-import type { Outcome } from "../../engine/jobs/outcome.ts";
-import type { Travel } from "../../engine/transfer/job-travel.ts";
+import type { Travel } from "../../engine/transfers.ts";
 import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
 import {
   TRANSFER_BYTES_MAX,
@@ -27,9 +26,8 @@ import {
 import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { JobCounter } from "../../schema/job.ts";
-import { fillRecordFields } from "../records/record-fields.ts";
-import type { RecordLog } from "../records/record-log.ts";
-import type { ReplyPort } from "../replies/reply-port.ts";
+import { fillRecordFields, type RecordLog } from "../records/record-log.ts";
+import type { ReplyPort } from "../sessions/reply-port.ts";
 
 /** Maximum number of transfers in flight. */
 const TRANSFERS_MAX = 8;

@@ -1,7 +1,7 @@
 // Logs of beanstalkd and of ours, and what a running beanstalkd says of its jobs.
 
 import assert from "node:assert/strict";
-import { encodeBeanstalkdRecord } from "../../../src/binlog/beanstalkd/beanstalkd-format.ts";
+import { encodeBeanstalkdRecord } from "../../../src/binlog/beanstalkd/beanstalkd-log.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { emptyRecordFields, type RecordFields, RecordState } from "../../../src/message/record.ts";
 import { type ServerProcess, startServer } from "../../support/server/server-process.ts";

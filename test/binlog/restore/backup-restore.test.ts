@@ -11,9 +11,9 @@ import {
   paddingOf,
   segmentHead,
 } from "../../../src/base/backup-archive.ts";
-import { segmentName } from "../../../src/base/segment-name.ts";
+import { segmentName } from "../../../src/base/text.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
-import { segmentNumbers } from "../../../src/binlog/recovery/scan-log.ts";
+import { segmentNumbers } from "../../../src/binlog/recovery/read-log.ts";
 import { restoreBackup } from "../../../src/binlog/tools/restore-backup.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { recoveredTexts } from "../model.ts";

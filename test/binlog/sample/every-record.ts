@@ -2,7 +2,7 @@
 // same, and what has to be left of it whatever becomes of the log.
 
 import assert from "node:assert/strict";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../../src/binlog/recovery/open-options.ts";

@@ -1,6 +1,6 @@
 // Small logs on a virtual disk with their expected content, for tests that damage them.
 
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { OpenOptions } from "../../../src/binlog/recovery/open-options.ts";

@@ -1,18 +1,17 @@
 // What is fuzzed: each target takes any bytes, and throws when its promise is broken.
 
 import assert from "node:assert/strict";
-import { latin1 } from "../../../src/base/bytes.ts";
-import { Memory } from "../../../src/base/memory.ts";
+import { latin1, Memory } from "../../../src/base/bytes.ts";
+import { scanSegment } from "../../../src/binlog/recovery/segment-scan.ts";
 import {
   encodeHeader,
   FRAME_BYTES,
   HEADER_BYTES,
   sealFrame,
-} from "../../../src/binlog/format/segment-format.ts";
-import { scanSegment } from "../../../src/binlog/recovery/segment-scan.ts";
-import { parseMsgpack } from "../../../src/http/api/bodies/media.ts";
-import { decodeCursor, encodeCursor } from "../../../src/http/api/cursor.ts";
+} from "../../../src/binlog/segments/segment-format.ts";
+import { decodeCursor, encodeCursor } from "../../../src/http/api/parameters.ts";
 import { Problem } from "../../../src/http/api/problem.ts";
+import { parseMsgpack } from "../../../src/http/app/request-bodies.ts";
 import {
   encodeLogBatchHeader,
   LINK_RECORD_KIND,

@@ -53,7 +53,7 @@ describe("mutants", () => {
   });
 
   it("are what the tests of a process import", async () => {
-    const source = join(ROOT, "src/ring/ring-layout.ts");
+    const source = join(ROOT, "src/ring/ring.ts");
     const tests = ["test/unit/ring/ring.test.ts"];
     assert.equal((await runChild(tests, {}, LIMIT)).code, 0);
     const text = join(folder, "mutant.ts");
@@ -82,7 +82,7 @@ describe("mutants", () => {
 
   it("meet the tests that execute them", async () => {
     const file = await coverageOf("test/unit/ring/ring.test.ts", "src/ring/", LIMIT);
-    const path = join(ROOT, "src/ring/ring-layout.ts");
+    const path = join(ROOT, "src/ring/ring.ts");
     const text = readFileSync(path, "utf8");
     assert.ok(executes(file!, pathToFileURL(path).href, text.indexOf("capacity >> 2")));
     assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/job-directory.ts")).href, 2000));

@@ -2,7 +2,7 @@
 // into pictures. It draws no random number, so a run that is watched is the same run.
 
 import { JobState } from "../../../src/engine/jobs/job-table.ts";
-import { DATA_OFFSET, HEAD_WORD, TAIL_WORD } from "../../../src/ring/ring-layout.ts";
+import { DATA_OFFSET, HEAD_WORD, TAIL_WORD } from "../../../src/ring/ring.ts";
 import type { VirtualDisk } from "../../binlog/virtual-disk.ts";
 import type { FakeSocket } from "../../simulation/server/fake-socket.ts";
 import type { InProcessServer } from "../../simulation/server/in-process-server.ts";

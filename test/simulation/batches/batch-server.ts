@@ -2,7 +2,7 @@
 // clients.
 
 import assert from "node:assert/strict";
-import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
+import { LENT_IDS } from "../../../src/binlog/live/log-writer.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { shardOfTube } from "../../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../../src/base/bytes.ts";
 import { Span } from "../../../src/protocol/request.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { InProcessServer } from "../server/in-process-server.ts";

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { listed } from "../../../src/http/api/jobs/browse-routes.ts";
+import { listed } from "../../../src/http/jobs/browse-routes.ts";
 import { ControlClient } from "../../../src/http/link/control-client.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";

@@ -9,13 +9,13 @@
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
+import type { SyncEvery } from "../../../src/binlog/live/storage-options.ts";
 import type { RecoveredBatch } from "../../../src/binlog/recovery/recovered-jobs.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { RecordState } from "../../../src/message/record.ts";
 import { type BatchFacts, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
-import { settingsText } from "../../../src/shard/replies/tube-setter.ts";
+import { settingsText } from "../../../src/shard/sessions/tube-setter.ts";
 import { Model as LogModel, type Operation } from "../../binlog/model.ts";
 import { jobsOfBatch } from "../../support/recovered-jobs.ts";
 import { keyInLog, policyInLog } from "./kept-policy.ts";

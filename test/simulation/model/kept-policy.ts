@@ -2,7 +2,7 @@
 // records do.
 
 import { latin1 } from "../../../src/base/bytes.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { Attribute, findAttribute, KeyState } from "../../../src/protocol/job-attribute.ts";
 import { type Failure, readFailures } from "../../../src/protocol/job-failure.ts";
 import { type JobPolicy, type ModelKey, REASONS } from "./model-policies.ts";

@@ -1,6 +1,6 @@
 // Ends of reservations and jobs in the model: retries, backoff, expiry and dead letters.
 
-import { backoffMs } from "../../../src/engine/policies/attempts.ts";
+import { backoffMs } from "../../../src/engine/policies/failures.ts";
 import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
 import type { ModelFlows } from "./flows/model-flows.ts";
 import type { ModelKeys } from "./model-keys.ts";

@@ -1,6 +1,6 @@
 // Queues of the model, each a search through all jobs.
 
-import { WAITS_UNTIL_MS } from "../../../src/engine/flows/batch-table.ts";
+import { WAITS_UNTIL_MS } from "../../../src/engine/state/batch-table.ts";
 import { bestOf, isBetter, isInWork, NEVER } from "./job-order.ts";
 import type { State } from "./job-state.ts";
 import { ModelGroups } from "./model-groups.ts";

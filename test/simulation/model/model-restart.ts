@@ -1,6 +1,6 @@
 // Restoration of the model after a restart: settings, keys and jobs of the log.
 
-import { WAITS_UNTIL_MS } from "../../../src/engine/flows/batch-table.ts";
+import { WAITS_UNTIL_MS } from "../../../src/engine/state/batch-table.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
 import type { ModelFlows } from "./flows/model-flows.ts";

@@ -1,7 +1,7 @@
 // Tubes of the model: their creation and deletion, their users and watchers, and their settings.
 
 import assert from "node:assert/strict";
-import { shardOfTube } from "../../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../../src/base/bytes.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { isLimited } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";

@@ -1,12 +1,12 @@
 // Bugs planted in the moves of jobs between shards, which the simulation must find.
 
 import type { Engine } from "../../../src/engine/engine.ts";
+import { stateBit } from "../../../src/engine/job-walk.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { Outcome } from "../../../src/engine/jobs/outcome.ts";
-import { Travel } from "../../../src/engine/transfer/job-travel.ts";
-import { stateBit } from "../../../src/engine/walks/job-walk.ts";
-import { packListedJobs } from "../../../src/message/listed-jobs.ts";
+import { Travel } from "../../../src/engine/transfers.ts";
 import { RequestOp } from "../../../src/message/request.ts";
+import { packListedJobs } from "../../../src/message/response.ts";
 import { TransferMessage } from "../../../src/message/transfer.ts";
 import { JobCounter } from "../../../src/schema/job.ts";
 import type { RecordLog } from "../../../src/shard/records/record-log.ts";

@@ -7,7 +7,7 @@ import { RecordKind } from "../../../src/message/record.ts";
 import { binlogBell, ControlWord } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
-import { LentIds } from "../../../src/ring/lent-ids.ts";
+import { LentIds } from "../../../src/ring/job-ids.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";

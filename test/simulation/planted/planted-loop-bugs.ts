@@ -2,8 +2,7 @@
 // must find.
 
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
-import { DeferredMessages } from "../../../src/shard/sessions/deferred-messages.ts";
-import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
+import { DeferredMessages, type ShardSession } from "../../../src/shard/sessions/shard-session.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 

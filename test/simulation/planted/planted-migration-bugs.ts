@@ -1,7 +1,7 @@
 // Bugs planted in the moves of connections between acceptors, which the simulation must find.
 
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
-import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
+import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { ResponseFlag } from "../../../src/message/response.ts";
 import { InProcessServer } from "../server/in-process-server.ts";

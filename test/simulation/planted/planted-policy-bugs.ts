@@ -1,15 +1,15 @@
 // Bugs planted in job options and tube settings, which the simulation must find.
 
 import type { Engine } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { Outcome } from "../../../src/engine/jobs/outcome.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { RateLimiter } from "../../../src/engine/tubes/rate-limiter.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { isWide, type TubePolicy } from "../../../src/engine/tubes/tube-settings.ts";
-import { OnDuplicate } from "../../../src/protocol/job-options.ts";
+import { OnDuplicate } from "../../../src/protocol/option-rows.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 

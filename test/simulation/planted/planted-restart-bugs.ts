@@ -2,8 +2,8 @@
 // must find. Most of them guess the log's content, or change it in memory only.
 
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { isWide } from "../../../src/engine/tubes/tube-settings.ts";
 import { DeathReason } from "../../../src/protocol/job-attribute.ts";
 import { JobCounter } from "../../../src/schema/job.ts";

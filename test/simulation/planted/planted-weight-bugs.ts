@@ -1,7 +1,7 @@
 // Bugs planted in reserves by weight, which the simulation must find.
 
 import { RequestOp } from "../../../src/message/request.ts";
-import { FloorView } from "../../../src/message/turns.ts";
+import { FloorView } from "../../../src/message/response.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug, planted } from "./planted-bug.ts";
 

@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { latin1 } from "../../../src/base/bytes.ts";
-import { Outcome } from "../../../src/engine/jobs/outcome.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
 import { tubeOn } from "../../support/tube-on.ts";
 import { BatchClient, type BatchReply } from "../batches/batch-client.ts";
 import { BatchServer, type BatchSimulationOptions } from "../batches/batch-server.ts";

@@ -1,6 +1,6 @@
 // A schedule as a client of the campaign sets it.
 
-import type { Timing } from "../../../src/engine/schedules/schedule.ts";
+import type { Timing } from "../../../src/engine/schedules.ts";
 import { MISSED_WORDS } from "../../../src/protocol/schedule-options.ts";
 
 export interface Definition {

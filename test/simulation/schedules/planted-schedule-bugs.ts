@@ -2,8 +2,7 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { NO_ROW } from "../../../src/engine/policies/key-table.ts";
-import { ClaimView } from "../../../src/message/schedule-claim.ts";
-import { TransferMessage } from "../../../src/message/transfer.ts";
+import { ClaimView, TransferMessage } from "../../../src/message/transfer.ts";
 import type { ShardCore } from "../../../src/shard/shard-core.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import type { Plant } from "./schedule-campaign.ts";

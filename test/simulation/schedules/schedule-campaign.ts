@@ -8,10 +8,9 @@
 import assert from "node:assert/strict";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { Outcome } from "../../../src/engine/jobs/outcome.ts";
-import { tickKey } from "../../../src/engine/schedules/schedule.ts";
-import { BACK_MS_MAX, LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK } from "../../../src/engine/schedules/schedules.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
+import { BACK_MS_MAX, LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK, tickKey } from "../../../src/engine/schedules.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";

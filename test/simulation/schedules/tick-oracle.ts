@@ -1,7 +1,7 @@
 // The ticks of some timings, found without a cron library and without a search: each minute, or
 // each second, of a time is looked at on the clock of its zone.
 
-import type { Timing } from "../../../src/engine/schedules/schedule.ts";
+import type { Timing } from "../../../src/engine/schedules.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;

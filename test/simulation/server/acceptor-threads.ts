@@ -1,9 +1,8 @@
 // Threads of acceptors and of HTTP, each with an event loop of its own.
 
-import { acceptorGroup } from "../../../src/acceptor/acceptor-group.ts";
-import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
+import { AcceptorLoop, acceptorGroup } from "../../../src/acceptor/acceptor-loop.ts";
 import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
-import { Point } from "../../../src/loop/point.ts";
+import { Point } from "../../../src/loop/role.ts";
 import { httpBell, type ThreadRoles, threadOfShard } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
@@ -85,7 +84,7 @@ export class AcceptorThreads {
     }
   }
 
-  /** Does what src/http/link/port-loop.ts does: the loop has no sockets, and requests wake it. */
+  /** Does what src/http/http-thread.ts does: the loop has no sockets, and requests wake it. */
   httpThread(port: { readonly core: AcceptorCore; wake: () => void }): Thread {
     const { topology } = this.#server;
     const thread = httpBell(topology);

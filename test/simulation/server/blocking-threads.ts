@@ -1,16 +1,15 @@
 // Threads of shards and of the log, which sleep on their doorbells.
 
 import type { BinlogCore } from "../../../src/binlog/binlog-core.ts";
-import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
-import { ColocatedLog } from "../../../src/binlog/colocated-log.ts";
+import { BinlogLoop, ColocatedLog } from "../../../src/binlog/binlog-loop.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
-import { Point } from "../../../src/loop/point.ts";
+import { Point } from "../../../src/loop/role.ts";
 import { binlogBell, portBell, threadOfShard } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { ShardLoop } from "../../../src/shard/shard-loop.ts";
+import { ShardLoop } from "../../../src/shard/shard-runtime.ts";
 import { DrawnSpin } from "./drawn-waiting.ts";
 import type { Thread, ThreadSteps } from "./in-process-options.ts";
 import type { ServerParts } from "./server-parts.ts";
@@ -96,7 +95,7 @@ export class BlockingThreads {
   }
 
   /**
-   * Does what src/shard/shard-thread.ts and src/binlog/thread.ts do at the points of their loop.
+   * Does what src/shard/shard-runtime.ts and src/binlog/thread.ts do at the points of their loop.
    */
   *#blockingSteps(loop: BlockingLoop, owner: DoorbellOwner, thread: number, onEnd: () => void): ThreadSteps {
     for (;;) {

@@ -1,9 +1,12 @@
 // Moves of connections from one acceptor to another.
 
+import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
-import { MigrationReceiver } from "../../../src/acceptor/migration/migration-receiver.ts";
-import { type MigrationWay, MigrationWriter } from "../../../src/acceptor/migration/migration-writer.ts";
-import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
+import {
+  MigrationReceiver,
+  type MigrationWay,
+  MigrationWriter,
+} from "../../../src/acceptor/migration/migration-ring.ts";
 import type { FakeSocket } from "./fake-socket.ts";
 import type { ServerParts } from "./server-parts.ts";
 

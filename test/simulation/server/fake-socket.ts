@@ -4,15 +4,15 @@
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
-import { MIGRATION_BYTES_MAX } from "../../../src/acceptor/migration/migration-writer.ts";
-import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
-import type { Outbox } from "../../../src/acceptor/replies/outbox.ts";
+import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
+import { MIGRATION_BYTES_MAX } from "../../../src/acceptor/migration/migration-ring.ts";
+import type { Outbox } from "../../../src/acceptor/stream/outbox.ts";
 import type {
   BodyReference,
   Departure,
   HandedOver,
   Transport,
-} from "../../../src/acceptor/replies/transport.ts";
+} from "../../../src/acceptor/stream/transport.ts";
 import { PlacedBody, SPOILED } from "./placed-body.ts";
 
 /** Bytes that the server handed over and the client has not read. */

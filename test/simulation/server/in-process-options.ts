@@ -12,7 +12,7 @@ import {
   type TopologyOptions,
 } from "../../../src/message/topology.ts";
 import type { LogWord } from "../../../src/ring/log-words.ts";
-import { createRing } from "../../../src/ring/ring-layout.ts";
+import { createRing } from "../../../src/ring/ring.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 
 export interface InProcessOptions {

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import type { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
-import type { MovedConnection } from "../../../src/acceptor/migration/moved-connection.ts";
+import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
 import { type ProcessFacts, statsText } from "../../../src/acceptor/state/stats-text.ts";
 import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
 import type { LogClock } from "../../../src/binlog/live/log-clock.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
-import type { Surroundings } from "../../../src/loop/point.ts";
+import type { Surroundings } from "../../../src/loop/role.ts";
 import {
   binlogBell,
   binlogRole,
@@ -22,16 +22,15 @@ import {
 } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { DOORBELL_WORDS, type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { JobIds } from "../../../src/ring/job-ids.ts";
-import { LentIds } from "../../../src/ring/lent-ids.ts";
+import { JobIds, LentIds } from "../../../src/ring/job-ids.ts";
+import { RecordLog } from "../../../src/shard/records/record-log.ts";
 import {
   type OwnLog,
   type RecordRoomOptions,
   turnLog,
   waitForLend,
   waitForRecordRoom,
-} from "../../../src/shard/record-room.ts";
-import { RecordLog } from "../../../src/shard/records/record-log.ts";
+} from "../../../src/shard/records/record-room.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 import type { FakeSocket } from "./fake-socket.ts";

@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { BinlogError } from "../../../src/binlog/disk/binlog-error.ts";
-import { LENT_IDS } from "../../../src/binlog/live/id-lending.ts";
-import type { SyncEvery } from "../../../src/binlog/live/sync-policy.ts";
+import { LENT_IDS } from "../../../src/binlog/live/log-writer.ts";
+import type { SyncEvery } from "../../../src/binlog/live/storage-options.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { Survival, VirtualBackgroundSync, VirtualDisk } from "../../binlog/virtual-disk.ts";

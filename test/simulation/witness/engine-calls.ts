@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
+import type { TubeClearing } from "../../../src/engine/job-walk.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { type Session, Waiting } from "../../../src/engine/state/session.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
-import { type Session, Waiting } from "../../../src/engine/waiting/session.ts";
-import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
 import type { Model } from "../model/model.ts";
 import type { Effect, Errand, ModelSession } from "../model/model-types.ts";
 import type { CommandSink } from "./command-sink.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { Waiting } from "../../../src/engine/waiting/session.ts";
+import { Waiting } from "../../../src/engine/state/session.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../../src/schema/job.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { STATE_NAMES } from "./job-states.ts";

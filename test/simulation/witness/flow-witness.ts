@@ -1,9 +1,8 @@
 // Witness of batches: what shards are told of them, and what their ends do to jobs.
 
 import assert from "node:assert/strict";
-import type { BatchRow } from "../../../src/engine/flows/batch-row.ts";
-import { FlowFlag } from "../../../src/engine/jobs/job-flows.ts";
-import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { FlowFlag, JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { BatchRow } from "../../../src/engine/state/batch-table.ts";
 import { BatchState } from "../../../src/protocol/batch-facts.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 

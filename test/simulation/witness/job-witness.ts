@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { Outcome } from "../../../src/engine/engine.ts";
-import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import type { TubeClearing } from "../../../src/engine/job-walk.ts";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
-import type { TubeClearing } from "../../../src/engine/walks/tube-clearing.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import type { BatchNames } from "../model/flows/model-flows.ts";
 import type { JobChoice } from "../model/job-choice.ts";
 import type { DuplicateVerdict } from "../model/model-duplicates.ts";

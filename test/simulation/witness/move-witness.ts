@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { Outcome } from "../../../src/engine/engine.ts";
-import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
+import { MoveOutcome } from "../../../src/engine/job-walk.ts";
 import type { ModelJob } from "../model/model-types.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 

@@ -2,10 +2,8 @@
 
 import { latin1 } from "../../../src/base/bytes.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
-import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
-import { FlowFlag } from "../../../src/engine/jobs/job-flows.ts";
-import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { ExtraFlag, FlowFlag, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { NO_HOLDER } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";

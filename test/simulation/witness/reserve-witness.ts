@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { ReserveOutcome } from "../../../src/engine/engine.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
-import { RESERVE_ORDER_WORDS } from "../../../src/protocol/reserve-order.ts";
+import { RESERVE_ORDER_WORDS } from "../../../src/protocol/request.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 
 const OUTCOMES = {

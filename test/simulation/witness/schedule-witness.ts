@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { latin1 } from "../../../src/base/bytes.ts";
 import { Outcome } from "../../../src/engine/engine.ts";
-import type { Schedule } from "../../../src/engine/schedules/schedule.ts";
+import type { Schedule } from "../../../src/engine/schedules.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { policyOf } from "./noted-policies.ts";
 

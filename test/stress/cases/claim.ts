@@ -1,7 +1,7 @@
 // The claim word: exactly one of shards and acceptor ends a wait, and a late one does no harm to
 // the next.
 
-import { ClaimWords } from "../../../src/ring/claim-word.ts";
+import { ClaimWords } from "../../../src/ring/connection-words.ts";
 import type { Shared } from "../case.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";
 import { GreedyClaims, TwoStepClaims } from "../planted/words.ts";

@@ -4,12 +4,13 @@
 import {
   createRing,
   DATA_OFFSET,
+  EMPTY,
   HEAD_WORD,
   RING_BYTES_MIN,
+  RingReader,
+  RingWriter,
   TAIL_WORD,
-} from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
+} from "../../../src/ring/ring.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { faultOf, lengthOf, writeMessage } from "../numbered-message.ts";
 import { plain } from "../pauses.ts";

@@ -2,9 +2,7 @@
 // full.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { createRing, RING_BYTES_MIN } from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import { createRing, EMPTY, RING_BYTES_MIN, RingReader, RingWriter } from "../../../src/ring/ring.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { faultOf, lengthOf, writeMessage } from "../numbered-message.ts";
 import { plain } from "../pauses.ts";

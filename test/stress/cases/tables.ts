@@ -1,8 +1,7 @@
 // The two tables that forget: an entry for an id is that id's or missing; a newer id replaces an
 // older one.
 
-import { FileTable } from "../../../src/ring/file-table.ts";
-import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
+import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
 import type { ActorRun, Outcome, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { TaglessDirectory, TornDirectory, TornFiles } from "../planted/words.ts";

@@ -1,8 +1,13 @@
 // Rings with planted bugs, which the stress cases must find.
 
-import { HEAD_WORD, RING_BYTES_MIN, WANTED_WORD } from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import {
+  EMPTY,
+  HEAD_WORD,
+  RING_BYTES_MIN,
+  RingReader,
+  RingWriter,
+  WANTED_WORD,
+} from "../../../src/ring/ring.ts";
 
 /** Publishes a message before its bytes are there. */
 export class HastyWriter extends RingWriter {

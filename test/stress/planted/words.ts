@@ -1,9 +1,8 @@
 // Words and tables with planted bugs, which the stress cases must find.
 
-import { ClaimWords } from "../../../src/ring/claim-word.ts";
+import { ClaimWords } from "../../../src/ring/connection-words.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
-import { FileTable } from "../../../src/ring/file-table.ts";
-import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
+import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
 import { JobIds } from "../../../src/ring/job-ids.ts";
 import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 

@@ -2,8 +2,8 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { type JobPage, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { DeadlineHeap } from "../../../src/engine/queues/slot-heap.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
+import type { DeadlineHeap } from "../../../src/engine/queues/job-heaps.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 
 export const NEVER = Number.POSITIVE_INFINITY;
 

@@ -3,9 +3,8 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { BatchRow } from "../../../src/engine/flows/batch-row.ts";
-import { FlowFlag } from "../../../src/engine/jobs/job-flows.ts";
-import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { FlowFlag, JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import type { BatchRow } from "../../../src/engine/state/batch-table.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { BatchState } from "../../../src/protocol/batch-facts.ts";
 import type { CheckedEngine } from "./checked-engine.ts";

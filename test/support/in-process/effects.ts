@@ -1,6 +1,6 @@
 // Engine surroundings for tests that have none, or need only a part of them.
 
-import type { ClientEffects, RecordSink } from "../../../src/engine/waiting/effects.ts";
+import type { ClientEffects, RecordSink } from "../../../src/engine/state/effects.ts";
 
 /** Everything may be claimed, and nothing that is told matters but what `heard` says. */
 export function unheardEffects(heard: Partial<ClientEffects> = {}): ClientEffects {

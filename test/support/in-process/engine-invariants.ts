@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";
 import { CheckedEngine, slotsOf } from "./checked-engine.ts";
 import { CountInvariants } from "./count-invariants.ts";

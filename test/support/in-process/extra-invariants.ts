@@ -1,8 +1,8 @@
 // Invariants of attributes, unique keys, groups, and the memory that they take.
 
 import assert from "node:assert/strict";
+import { BYTES_OF } from "../../../src/engine/engine.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { BYTES_OF } from "../../../src/engine/memory-use.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
-import { buffers } from "../../../src/acceptor/input/buffer-pool.ts";
-import type { Transport } from "../../../src/acceptor/replies/transport.ts";
+import { buffers } from "../../../src/acceptor/stream/buffer-pool.ts";
+import type { Transport } from "../../../src/acceptor/stream/transport.ts";
 import { ControlWord, createTopology, httpPort, type Topology } from "../../../src/message/topology.ts";
 import { JobIds } from "../../../src/ring/job-ids.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";

@@ -1,7 +1,6 @@
 // A connection that records what a conversation does with it.
 
-import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
-import type { ConversationHost } from "../../../src/acceptor/fanout/conversation-host.ts";
+import type { ConversationHost, Signal } from "../../../src/acceptor/fanout/conversation.ts";
 import { latin1 } from "../../../src/base/bytes.ts";
 import { Request, Span } from "../../../src/protocol/request.ts";
 

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import type { Topology } from "../../../src/message/topology.ts";
-import { DATA_OFFSET, HEAD_WORD, TAIL_WORD } from "../../../src/ring/ring-layout.ts";
+import { DATA_OFFSET, HEAD_WORD, TAIL_WORD } from "../../../src/ring/ring.ts";
 
 /** Throws AssertionError at the first broken invariant. */
 export function checkRings({ requests, responses, binlog }: Topology): void {

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { Timer } from "../../../src/engine/queues/timer-heap.ts";
+import type { Timer } from "../../../src/engine/queues/heaps.ts";
+import { type Session, Waiting, type Watch } from "../../../src/engine/state/session.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
-import { type Session, Waiting, type Watch } from "../../../src/engine/waiting/session.ts";
 import { DEADLINE_MARGIN_MS } from "../../../src/protocol/limits.ts";
 import { type CheckedEngine, NEVER } from "./checked-engine.ts";
 import type { TubeInvariants } from "./tube-invariants.ts";

@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { JobList } from "../../../src/engine/queues/job-list.ts";
-import type { DeadlineHeap, ReadyHeap } from "../../../src/engine/queues/slot-heap.ts";
+import type { DeadlineHeap, JobList, ReadyHeap } from "../../../src/engine/queues/job-heaps.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { type CheckedEngine, NEVER } from "./checked-engine.ts";
 

@@ -1,9 +1,9 @@
 // Preloaded into a server with --import: its connections move at every opportunity, instead of
 // after 64 commands and at most every few seconds.
 
+import { ThreadLoads } from "../../../src/acceptor/acceptor.ts";
+import { ShardAffinity } from "../../../src/acceptor/connection/pipeline.ts";
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
-import { ShardAffinity } from "../../../src/acceptor/state/in-flight.ts";
-import { ThreadLoads } from "../../../src/acceptor/thread-loads.ts";
 
 /** More than any commands that are asked for. */
 const MANY = 1000;

@@ -2,7 +2,7 @@
 // and the next that it has all its jobs.
 
 import { setTimeout as lost } from "node:timers/promises";
-import { ShardFeed } from "../../../src/binlog/shard-feed.ts";
+import { ShardFeed } from "../../../src/binlog/binlog-runtime.ts";
 
 const LOST_MS = 100;
 

@@ -10,7 +10,7 @@ const PURE_ROOMS = ["base", "protocol", "engine"];
 const PURE_READ = 'process.env["RUNNERBEAN_CHECKED"]';
 
 const IMPURE =
-  /\b(?:Date\.now|new Date\b|performance\b|process\b|setTimeout|setInterval|setImmediate|queueMicrotask|Math\.random|crypto\b|console\b|fetch\b|Worker\b|require\()/;
+  /\b(?:Date\.now|new Date(?:\(\)|\b(?!\())|performance\b|process\b|setTimeout|setInterval|setImmediate|queueMicrotask|Math\.random|crypto\b|console\b|fetch\b|Worker\b|require\()/;
 
 interface Keeper {
   readonly hazard: string;
@@ -26,21 +26,21 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "node:ffi",
     pattern: moduleImport("ffi"),
-    keepers: ["uring/kernel.ts", "server/lifecycle/idle-memory.ts", "server/lifecycle/sigusr1.ts"],
+    keepers: ["uring/kernel.ts", "server/lifecycle/memory.ts", "server/lifecycle/process.ts"],
   },
   {
     hazard: "node:net",
     pattern: moduleImport("net"),
     keepers: [
       "acceptor/",
-      "http/api/limits/lingering-close.ts",
-      "replica/peer-address.ts",
+      "http/app/early-refusals.ts",
+      "replica/standby-node.ts",
       "server/listeners/listen-address.ts",
-      "server/logging/line-sink.ts",
+      "server/options/log.ts",
       "client/",
-      "cli/proxy.ts",
-      "cli/listen-on.ts",
-      "cli/shadow/",
+      "cli/commands/proxy.ts",
+      "cli/target.ts",
+      "cli/commands/shadow.ts",
     ],
   },
   {
@@ -48,26 +48,25 @@ const KEEPERS: readonly Keeper[] = [
     pattern: moduleImport("fs"),
     keepers: [
       "binlog/disk/",
-      "http/metrics/process-files.ts",
-      "http/http-listener.ts",
+      "http/metrics/process-figures.ts",
+      "http/http-address.ts",
       "http/state/history-file.ts",
       // The log's segments, for a backup.
       "http/queue/backups.ts",
       // The dashboard's files, once at its start.
-      "http/api/dashboard/dashboard-assets.ts",
+      "http/app/dashboard-assets.ts",
       "binlog/tools/tools.ts",
       // Files that the operator names.
       "config/operator-file.ts",
-      "server/lifecycle/switch-user.ts",
+      "server/lifecycle/process.ts",
       "server/listeners/listen-address.ts",
-      "server/lifecycle/descriptor-limit.ts",
-      "server/lifecycle/idle-memory.ts",
-      "server/options/usable-cores.ts",
-      "server/logging/line-sink.ts",
-      "server/listeners/token-store.ts",
-      "cli/backup-file.ts",
+      "server/lifecycle/memory.ts",
+      "server/options/thread-settings.ts",
+      "server/options/log.ts",
+      "server/listeners/access-rules.ts",
+      "cli/commands/backup.ts",
       // Standard output without blocking.
-      "cli/shadow/report.ts",
+      "cli/commands/shadow.ts",
     ],
   },
   {
@@ -78,7 +77,6 @@ const KEEPERS: readonly Keeper[] = [
       "http/thread.ts",
       "binlog/thread.ts",
       "binlog/binlog-runtime.ts",
-      "binlog/shard-feed.ts",
       "binlog/following.ts",
       "replica/thread.ts",
       "threads/start-threads.ts",
@@ -87,7 +85,11 @@ const KEEPERS: readonly Keeper[] = [
     ],
   },
   { hazard: "node:sqlite", pattern: moduleImport("sqlite"), keepers: ["binlog/disk/directory-lock.ts"] },
-  { hazard: "fastify", pattern: moduleImport("fastify"), keepers: ["http/api/"] },
+  {
+    hazard: "fastify",
+    pattern: moduleImport("fastify"),
+    keepers: ["http/api/", "http/app/", "http/admin/", "http/jobs/", "http/tubes/", "http/limits/"],
+  },
   { hazard: "croner", pattern: moduleImport("croner"), keepers: ["shard/schedules/"] },
   { hazard: "piscina", pattern: moduleImport("piscina"), keepers: ["binlog/recovery/"] },
   {
@@ -104,7 +106,7 @@ const KEEPERS: readonly Keeper[] = [
   {
     hazard: "child processes",
     pattern: moduleImport("child_process"),
-    keepers: ["server/", "cli/job-command.ts"],
+    keepers: ["server/", "cli/commands/reserve.ts"],
   },
 ];
 

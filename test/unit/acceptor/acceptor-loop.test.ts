@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
-import { Point, type Surroundings } from "../../../src/loop/point.ts";
-import type { ColocatedRole, ResidentShard } from "../../../src/loop/role.ts";
+import { type ColocatedRole, Point, type ResidentShard, type Surroundings } from "../../../src/loop/role.ts";
 import { AcceptorPollPolicy } from "../../../src/loop/waiting-policy.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
+import { EMPTY, RingReader } from "../../../src/ring/ring.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { AwaitAcks } from "../../../src/acceptor/fanout/await-acks.ts";
-import { MoveUse } from "../../../src/acceptor/fanout/move-use.ts";
-import { TubeRef } from "../../../src/acceptor/state/tube-ref.ts";
+import { AwaitAcks, MoveUse } from "../../../src/acceptor/fanout/await-acks.ts";
+import { TubeRef } from "../../../src/acceptor/state/watch-list.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { ResponseKind } from "../../../src/message/response.ts";
 import { Op } from "../../../src/protocol/commands.ts";

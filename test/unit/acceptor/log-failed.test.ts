@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
-import type { Transport } from "../../../src/acceptor/replies/transport.ts";
+import type { Transport } from "../../../src/acceptor/stream/transport.ts";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { ControlWord, createTopology } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";

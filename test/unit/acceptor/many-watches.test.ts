@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { TubeRef } from "../../../src/acceptor/state/tube-ref.ts";
-import { WatchList } from "../../../src/acceptor/state/watch-list.ts";
+import { TubeRef, WatchList } from "../../../src/acceptor/state/watch-list.ts";
 import { asciiBytes } from "../../../src/base/bytes.ts";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 

@@ -3,8 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../src/base/bytes.ts";
-import { shardOfTube } from "../../../src/base/tube-hash.ts";
+import { asciiBytes, shardOfTube } from "../../../src/base/bytes.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { TransferMessage } from "../../../src/message/transfer.ts";
 import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AddressList } from "../../../src/access/address-list.ts";
+import { AddressList } from "../../../src/access/client-address.ts";
 
 describe("AddressList", () => {
   const list = new AddressList(["10.0.0.0/8", "192.0.2.7", "fd00::/8", "::1"]);

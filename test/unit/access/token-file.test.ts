@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Permission } from "../../../src/access/permission.ts";
+import { Permission } from "../../../src/access/identity.ts";
 import { hashOf } from "../../../src/access/secrets.ts";
 import { parseTokenFile, tokenLine } from "../../../src/access/token-file.ts";
 

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { asciiBytes } from "../../../src/base/bytes.ts";
-import { shardOfTube, tubeHash } from "../../../src/base/tube-hash.ts";
+import { asciiBytes, shardOfTube, tubeHash } from "../../../src/base/bytes.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const hash = (name: string): number => {

@@ -2,13 +2,12 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { BatchRing } from "../../../src/binlog/batch-ring.ts";
+import { BatchRing } from "../../../src/binlog/binlog-loop.ts";
 import { LOG_BATCH_HEADER_BYTES } from "../../../src/message/log-batch.ts";
 import { binlogGroup, ControlWord, createTopology, groupBell } from "../../../src/message/topology.ts";
-import { BatchWord } from "../../../src/ring/batch-word.ts";
 import { DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
+import { BatchWord, LogWord } from "../../../src/ring/log-words.ts";
+import { EMPTY, RingReader } from "../../../src/ring/ring.ts";
 import { SAMPLE_SEGMENT_BYTES } from "../../binlog/sample/sample-log.ts";
 
 /** The last batch before the first one that is sent. */

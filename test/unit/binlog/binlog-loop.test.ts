@@ -2,21 +2,29 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
-import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
-import { ColocatedLog } from "../../../src/binlog/colocated-log.ts";
+import { BinlogLoop, ColocatedLog } from "../../../src/binlog/binlog-loop.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
-import { Point } from "../../../src/loop/point.ts";
-import { APPEND_HEADER_BYTES, writeAppendHeader } from "../../../src/message/append.ts";
-import { backupWords } from "../../../src/message/backup.ts";
-import { emptyRecordFields, encodePutHead } from "../../../src/message/record.ts";
-import { ControlWord, createTopology, portBell, threadOfShard } from "../../../src/message/topology.ts";
+import { Point } from "../../../src/loop/role.ts";
+import {
+  APPEND_HEADER_BYTES,
+  emptyRecordFields,
+  encodePutHead,
+  writeAppendHeader,
+} from "../../../src/message/record.ts";
+import {
+  backupWords,
+  ControlWord,
+  createTopology,
+  portBell,
+  threadOfShard,
+} from "../../../src/message/topology.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import { LogWord, LogWords } from "../../../src/ring/log-words.ts";
-import { FULL, RingWriter } from "../../../src/ring/ring-writer.ts";
+import { FULL, RingWriter } from "../../../src/ring/ring.ts";
 import { SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 

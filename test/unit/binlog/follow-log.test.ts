@@ -3,17 +3,17 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
-import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
+import { Memory } from "../../../src/base/bytes.ts";
+import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/checked-json.ts";
 import type { FollowLog } from "../../../src/binlog/follow-log.ts";
+import { openFollowLog } from "../../../src/binlog/following.ts";
 import {
   END_BYTES,
   encodeOwn,
   FRAME_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
-} from "../../../src/binlog/format/segment-format.ts";
-import { openFollowLog } from "../../../src/binlog/open-follow-log.ts";
+} from "../../../src/binlog/segments/segment-format.ts";
 import {
   LOG_BATCH_HEADER_BYTES,
   type LogBatch,

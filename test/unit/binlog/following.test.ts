@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { MessageChannel } from "node:worker_threads";
-import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/group-file.ts";
+import { readGroupFile, writeGroupFile } from "../../../src/binlog/disk/checked-json.ts";
 import { Following, type Lead } from "../../../src/binlog/following.ts";
-import { StartInterrupted } from "../../../src/binlog/recovery/start-interrupted.ts";
+import { StartInterrupted } from "../../../src/binlog/recovery/open-options.ts";
 import type { GroupNews, GroupOrder } from "../../../src/message/group.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { MessageChannel } from "node:worker_threads";
-import { ShardFeed } from "../../../src/binlog/shard-feed.ts";
+import { ShardFeed } from "../../../src/binlog/binlog-runtime.ts";
 
 it("a shard gets two batches ahead, its warnings are told, and the end waits for all of it", async () => {
   const { port1: log, port2: shard } = new MessageChannel();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { serverOf } from "../../../src/client/dial.ts";
+import { serverOf } from "../../../src/client/wire.ts";
 
 describe("the address of a server", () => {
   for (const [written, address, port] of [

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { nearestWord } from "../../../src/config/nearest-word.ts";
+import { nearestWord } from "../../../src/config/read-settings.ts";
 
 const WORDS = ["max-memory", "max-connections", "port", "listen", "shards"];
 

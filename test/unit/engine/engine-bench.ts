@@ -4,8 +4,8 @@
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { ClientEffects, Meter } from "../../../src/engine/waiting/effects.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
+import type { ClientEffects, Meter } from "../../../src/engine/state/effects.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 
 const SESSIONS = 32;

@@ -8,8 +8,8 @@ import { it } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { ClientEffects } from "../../../src/engine/waiting/effects.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
+import type { ClientEffects } from "../../../src/engine/state/effects.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import { memoryInUse } from "../../support/machine/memory-in-use.ts";
 
 const MANY = 100_000;

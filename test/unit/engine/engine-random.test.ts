@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
 import { Engine } from "../../../src/engine/engine.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import { Model } from "../../simulation/model/model.ts";
 import { NOBODY } from "../../simulation/witness/command-sink.ts";
 import type { EffectsHost } from "../../simulation/witness/engine-calls.ts";

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 

@@ -3,15 +3,14 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
 import { BodyArena, EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
-import { Travel } from "../../../src/engine/transfer/job-travel.ts";
+import { JobAttributes, type JobChange } from "../../../src/engine/jobs/new-job.ts";
+import type { RecordSink } from "../../../src/engine/state/effects.ts";
+import { Travel } from "../../../src/engine/transfers.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
 import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,

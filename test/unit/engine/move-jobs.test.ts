@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Outcome } from "../../../src/engine/engine.ts";
+import { MoveOutcome } from "../../../src/engine/job-walk.ts";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
-import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 const EXPIRES_AT_MS = 1000;

@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { type Engine, Outcome } from "../../../src/engine/engine.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
+import { MoveOutcome } from "../../../src/engine/job-walk.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
 import { fixedCounters } from "../../../src/schema/job.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import type { PoliciesComparison } from "./policies-comparison.ts";

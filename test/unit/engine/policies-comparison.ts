@@ -1,8 +1,7 @@
 // Comparison of an engine's policies with plain lists.
 
 import assert from "node:assert/strict";
-import { ExtraFlag } from "../../../src/engine/jobs/job-extras.ts";
-import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { ExtraFlag, JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { PoliciesState } from "./policies-state.ts";
 
 export class PoliciesComparison {

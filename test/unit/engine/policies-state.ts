@@ -1,12 +1,12 @@
 // State of a random run of the policies: an engine, and plain lists of its jobs and keys.
 
 import assert from "node:assert/strict";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { backoffMs } from "../../../src/engine/policies/attempts.ts";
+import { backoffMs } from "../../../src/engine/policies/failures.ts";
+import type { RecordSink } from "../../../src/engine/state/effects.ts";
 import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
-import type { RecordSink } from "../../../src/engine/waiting/effects.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { JobCounter } from "../../../src/schema/job.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";

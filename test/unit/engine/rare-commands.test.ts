@@ -2,9 +2,8 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ALL_STATES } from "../../../src/engine/walks/job-walk.ts";
-import { MoveOutcome } from "../../../src/engine/walks/tube-moving.ts";
-import { ReserveOrder } from "../../../src/protocol/reserve-order.ts";
+import { ALL_STATES, MoveOutcome } from "../../../src/engine/job-walk.ts";
+import { ReserveOrder } from "../../../src/protocol/request.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 it("touch-all renews each held job once, in slices, though jobs leave meanwhile", () => {

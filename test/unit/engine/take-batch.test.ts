@@ -5,9 +5,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Engine, Outcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
-import { OnDuplicate } from "../../../src/protocol/job-options.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
+import { OnDuplicate } from "../../../src/protocol/option-rows.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 const JOBS = 3;

@@ -1,16 +1,15 @@
 // An engine that notes in words all that comes out of it: what it tells clients, the log and the
 // meters.
 
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../src/engine/jobs/job-attributes.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
+import { JobAttributes, type NewJob } from "../../../src/engine/jobs/new-job.ts";
+import type { Meter, RecordSink } from "../../../src/engine/state/effects.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import type { EngineOptions } from "../../../src/engine/state/shard-state.ts";
 import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import type { Meter, RecordSink } from "../../../src/engine/waiting/effects.ts";
-import type { Session } from "../../../src/engine/waiting/session.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { eachJobCounter, FIXED_COUNTERS } from "../../../src/schema/job.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
-import { Point } from "../../../src/loop/point.ts";
-import type { Role } from "../../../src/loop/role.ts";
+import { Point, type Role } from "../../../src/loop/role.ts";
 import { IdleSpin } from "../../../src/loop/waiting-policy.ts";
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { DOORBELL_WORDS, DoorbellOwner } from "../../../src/ring/doorbell.ts";

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import {
   encodeLogBatchHeader,
   hasLogBatches,

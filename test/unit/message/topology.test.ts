@@ -3,9 +3,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { COMMAND_TIMES } from "../../../src/message/command-times.ts";
+import { COMMAND_TIMES, END_REASONS } from "../../../src/message/acceptor-counts.ts";
 import { TUBE_FIELDS, TubeField } from "../../../src/message/control.ts";
-import { END_REASONS } from "../../../src/message/end-reason.ts";
 import { GROUP_FIGURES, GroupFigure } from "../../../src/message/group.ts";
 import {
   BATCH_BOUNDS_RECORDS,

@@ -15,9 +15,7 @@ import {
 } from "../../../src/message/topology.ts";
 import { TurnCounters, type TurnCounts, turnCountsOf } from "../../../src/message/turn-counters.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
-import { createRing } from "../../../src/ring/ring-layout.ts";
-import { RingReader } from "../../../src/ring/ring-reader.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import { createRing, RingReader, RingWriter } from "../../../src/ring/ring.ts";
 
 const RING_BYTES = 4096;
 

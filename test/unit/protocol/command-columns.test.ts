@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ALL_PERMISSIONS } from "../../../src/access/permission.ts";
-import * as columns from "../../../src/protocol/command-columns.ts";
+import { ALL_PERMISSIONS } from "../../../src/access/identity.ts";
+import * as columns from "../../../src/protocol/commands.ts";
 import { COMMAND_CLASSES, COMMAND_OPS, Op, Route, Scope } from "../../../src/protocol/commands.ts";
 
 const ops = (column: Uint8Array, value = 1): string[] =>

@@ -8,8 +8,7 @@ import { AUTH, COMMANDS, Op, STRICT_COMMANDS } from "../../../src/protocol/comma
 import { EXTENSION_LINE_BYTES_MAX, LINE_BYTES_MAX, U32_MAX } from "../../../src/protocol/limits.ts";
 import { OptionTag } from "../../../src/protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../../src/protocol/options.ts";
-import type { Request } from "../../../src/protocol/request.ts";
-import { ReserveOrder } from "../../../src/protocol/reserve-order.ts";
+import { type Request, ReserveOrder } from "../../../src/protocol/request.ts";
 
 const JOB_BYTES_MAX = 65535;
 const parser = new CommandParser(JOB_BYTES_MAX);

@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../src/base/bytes.ts";
-import { Memory } from "../../../src/base/memory.ts";
+import { asciiBytes, Memory } from "../../../src/base/bytes.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_BYTES_MAX,

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { LIST_TEXT_BYTES_MAX, listText } from "../../../src/protocol/job-options.ts";
+import { LIST_TEXT_BYTES_MAX, listText } from "../../../src/protocol/option-rows.ts";
 import {
   mergedSchedules,
   type ScheduleLine,

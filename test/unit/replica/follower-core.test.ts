@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import type { KnownBatch } from "../../../src/message/group.ts";
 import {
   encodeLogBatchHeader,

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inconsistentMembers } from "../../../src/replica/inconsistent-members.ts";
-import type { NodeReport } from "../../../src/replica/node-report.ts";
+import { inconsistentMembers, type NodeReport } from "../../../src/replica/node-report.ts";
 
 const NOW_MS = 1_000_000;
 const OWN = { node: 1, address: "a:11300", leaseMs: 3000, logVersion: 4 };

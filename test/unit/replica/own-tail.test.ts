@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import {
   encodeLogBatchHeader,
   LOG_BATCH_BYTES_MAX,
@@ -11,7 +11,7 @@ import {
   logBatchesOf,
   sealLogBatch,
 } from "../../../src/message/log-batch.ts";
-import { appendTail, joined } from "../../../src/replica/own-tail.ts";
+import { appendTail, joined } from "../../../src/replica/standby-node.ts";
 
 /** Batch `n` of a segment, of so many bytes. */
 function batch(n: number, segment: number, bytes = LOG_BATCH_HEADER_BYTES): Uint8Array {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Memory } from "../../../src/base/memory.ts";
+import { Memory } from "../../../src/base/bytes.ts";
 import {
   type ChainPlace,
   encodeLogBatchHeader,
@@ -9,7 +9,7 @@ import {
   sealLogBatch,
 } from "../../../src/message/log-batch.ts";
 import { PrimaryCore } from "../../../src/replica/primary-core.ts";
-import { readInDoubt } from "../../../src/replica/read-in-doubt.ts";
+import { readInDoubt } from "../../../src/replica/primary-node.ts";
 import type { LogMessage } from "../../../src/replica/shared-log.ts";
 
 const LEASE_MS = 3000;

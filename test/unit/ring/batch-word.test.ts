@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { BatchWord } from "../../../src/ring/batch-word.ts";
+import { BatchWord } from "../../../src/ring/log-words.ts";
 
 it("BatchWord gives back each number, beyond 32 bits too", () => {
   const word = new BatchWord(new Int32Array(new SharedArrayBuffer(8)), 1);

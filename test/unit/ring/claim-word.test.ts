@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ClaimWords } from "../../../src/ring/claim-word.ts";
+import { ClaimWords } from "../../../src/ring/connection-words.ts";
 
 const words = (): ClaimWords => new ClaimWords(new SharedArrayBuffer(16));
 

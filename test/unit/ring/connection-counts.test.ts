@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../src/ring/connection-counts.ts";
+import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../src/ring/connection-words.ts";
 
 const counts = (): ConnectionCounts =>
   new ConnectionCounts(new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), 7);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { FileTable } from "../../../src/ring/file-table.ts";
+import { FileTable } from "../../../src/ring/job-directory.ts";
 
 const ENTRIES = 2 ** 20;
 

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { LeaseWord } from "../../../src/ring/lease-word.ts";
+import { LeaseWord } from "../../../src/ring/monotonic-clock.ts";
 
 const WRAPS_MS = [0, 2 ** 31, 2 ** 32, 3 * 2 ** 31, 2 ** 33];
 const LEASES_MS = [1, 10, 5000, 60_000, 3_600_000];

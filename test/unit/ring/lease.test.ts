@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasPaused, Lease, LeaseWord } from "../../../src/ring/lease-word.ts";
+import { hasPaused, Lease, LeaseWord } from "../../../src/ring/monotonic-clock.ts";
 
 const DAY_MS = 86_400_000;
 /** Wall clock, ms. */

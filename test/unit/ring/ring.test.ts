@@ -4,13 +4,15 @@ import fc from "fast-check";
 import {
   createRing,
   DATA_OFFSET,
+  EMPTY,
+  FULL,
   HEAD_WORD,
   messageBytesMax,
   RING_BYTES_MIN,
+  RingReader,
+  RingWriter,
   TAIL_WORD,
-} from "../../../src/ring/ring-layout.ts";
-import { EMPTY, RingReader } from "../../../src/ring/ring-reader.ts";
-import { FULL, RingWriter } from "../../../src/ring/ring-writer.ts";
+} from "../../../src/ring/ring.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 /** A ring of the smallest size whose positions start at `start`, a multiple of 8. */

@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BackupWords } from "../../../src/ring/backup-words.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
-import { isLent, LentIds } from "../../../src/ring/lent-ids.ts";
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
+import { isLent, LentIds } from "../../../src/ring/job-ids.ts";
+import { BackupWords, LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 
 /** Longer than any answer that comes. */
 const LONG_MS = 60_000;

@@ -4,18 +4,17 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobState } from "../../../src/engine/jobs/job-table.ts";
-import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules/schedule.ts";
+import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules.ts";
 import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
 import type { SchedulePage } from "../../../src/protocol/schedule-list.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
-import { WORK_PER_MS } from "../../../src/shard/run-queue.ts";
+import { RingWriter } from "../../../src/ring/ring.ts";
 import { ScheduleListing } from "../../../src/shard/schedules/schedule-listing.ts";
 import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
-import { ShardCore } from "../../../src/shard/shard-core.ts";
+import { ShardCore, WORK_PER_MS } from "../../../src/shard/shard-core.ts";
 
 type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" | "atMs" | "ttrSeconds">>;
 

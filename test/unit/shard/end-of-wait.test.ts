@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Waiting } from "../../../src/engine/waiting/session.ts";
+import { Waiting } from "../../../src/engine/state/session.ts";
 import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 

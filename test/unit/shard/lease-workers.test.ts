@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { LeaseWorkers } from "../../../src/shard/lease-workers.ts";
+import { LeaseWorkers } from "../../../src/shard/shard-core.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 
 const LEASES = 5;

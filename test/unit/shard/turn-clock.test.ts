@@ -4,7 +4,7 @@ import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
-import { RingWriter } from "../../../src/ring/ring-writer.ts";
+import { RingWriter } from "../../../src/ring/ring.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
 describe("a delayed turn of a shard", () => {

@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { scryptSync } from "node:crypto";
 import { describe, it } from "node:test";
 import { AdmissionControl, type Entry } from "../../../../src/acceptor/admission/admission-control.ts";
-import type { FilteredConnection } from "../../../../src/acceptor/admission/filtered-connection.ts";
+import type { FilteredConnection } from "../../../../src/acceptor/admission/line-filter.ts";
 import { type ConnectionLimits, NO_LIMITS } from "../../../../src/acceptor/admission/listener-policy.ts";
-import type { LineHandler } from "../../../../src/acceptor/input/line-reader.ts";
+import type { LineHandler } from "../../../../src/acceptor/stream/line-reader.ts";
 import { drawSecret, hashOf, proofOfPassword } from "../../../../src/access/secrets.ts";
 import { parseTokenFile, type Token } from "../../../../src/access/token-file.ts";
 import { AUTH } from "../../../../src/protocol/commands.ts";
-import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../../src/ring/connection-counts.ts";
+import { CONNECTION_COUNTS_BYTES, ConnectionCounts } from "../../../../src/ring/connection-words.ts";
 import { GuardedHandDriven } from "../../../support/in-process/guarded-hand-driven.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 

@@ -2,9 +2,8 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { Signal } from "../../../../src/acceptor/fanout/conversation.ts";
-import type { ConversationHost } from "../../../../src/acceptor/fanout/conversation-host.ts";
-import { FindSchedule } from "../../../../src/acceptor/fanout/find-schedule.ts";
+import type { ConversationHost, Signal } from "../../../../src/acceptor/fanout/conversation.ts";
+import { FindSchedule } from "../../../../src/acceptor/fanout/find-job.ts";
 import type { JobPlaces } from "../../../../src/acceptor/state/job-places.ts";
 import { ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
 import { Op } from "../../../../src/protocol/commands.ts";

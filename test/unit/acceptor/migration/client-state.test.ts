@@ -2,10 +2,9 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ClientState } from "../../../../src/acceptor/migration/client-state.ts";
-import type { ConnectionState } from "../../../../src/acceptor/migration/moved-connection.ts";
-import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
-import { ReserveOrder } from "../../../../src/protocol/reserve-order.ts";
+import { ClientState, type ConnectionState } from "../../../../src/acceptor/migration/client-state.ts";
+import { TubeRef } from "../../../../src/acceptor/state/watch-list.ts";
+import { ReserveOrder } from "../../../../src/protocol/request.ts";
 
 const SHARDS = 3;
 

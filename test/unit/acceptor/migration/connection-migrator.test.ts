@@ -2,10 +2,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ClientState } from "../../../../src/acceptor/migration/client-state.ts";
+import { ClientState, type ConnectionState } from "../../../../src/acceptor/migration/client-state.ts";
 import { ConnectionMigrator, type Movable } from "../../../../src/acceptor/migration/connection-migrator.ts";
-import type { ConnectionState } from "../../../../src/acceptor/migration/moved-connection.ts";
-import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
+import { TubeRef } from "../../../../src/acceptor/state/watch-list.ts";
 import { createTopology } from "../../../../src/message/topology.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Backlog } from "../../../../src/acceptor/state/backlog.ts";
+import { Backlog } from "../../../../src/acceptor/acceptor.ts";
 
 it("Backlog has one batch in flight, keeps a bounded number of items and counts the rest", () => {
   const batches: { lines: string[]; dropped: number }[] = [];

@@ -5,7 +5,7 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { readRequest } from "../../../../src/message/request.ts";
 import { createTopology } from "../../../../src/message/topology.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
-import { EMPTY, RingReader } from "../../../../src/ring/ring-reader.ts";
+import { EMPTY, RingReader } from "../../../../src/ring/ring.ts";
 
 const topology = () => createTopology({ shards: 2, acceptors: 1, jobBytesMax: 65535, ringBytes: 4096 });
 

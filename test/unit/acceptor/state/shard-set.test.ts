@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { ShardSet } from "../../../../src/acceptor/state/shard-set.ts";
+import { ShardSet } from "../../../../src/acceptor/migration/client-state.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
 const step = fc.tuple(fc.boolean(), fc.oneof(fc.nat(63), fc.constantFrom(0, 31, 32, 63)));

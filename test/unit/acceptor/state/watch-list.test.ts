@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { TubeRef } from "../../../../src/acceptor/state/tube-ref.ts";
-import { WatchList } from "../../../../src/acceptor/state/watch-list.ts";
+import { TubeRef, WatchList } from "../../../../src/acceptor/state/watch-list.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { type TestContext, test } from "node:test";
-import { DescriptorReserve } from "../../../../src/binlog/disk/descriptor-reserve.ts";
+import { DescriptorReserve } from "../../../../src/binlog/disk/real-disk.ts";
 
 /** Lets only so many descriptors be free. */
 function limited(t: TestContext, free: number): { free: number } {

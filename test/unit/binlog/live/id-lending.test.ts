@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { IdLending } from "../../../../src/binlog/live/id-lending.ts";
+import { IdLending } from "../../../../src/binlog/live/log-writer.ts";
 
 const LENT = 100;
 

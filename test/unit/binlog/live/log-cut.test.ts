@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { segmentName } from "../../../../src/base/segment-name.ts";
+import { segmentName } from "../../../../src/base/text.ts";
 import type { Disk } from "../../../../src/binlog/disk/disk.ts";
-import { HEADER_BYTES } from "../../../../src/binlog/format/segment-format.ts";
 import { LogCut } from "../../../../src/binlog/live/log-cut.ts";
-import type { LogTail } from "../../../../src/binlog/live/log-tail.ts";
+import type { LogTail } from "../../../../src/binlog/live/log-writer.ts";
+import { HEADER_BYTES } from "../../../../src/binlog/segments/segment-format.ts";
 
 it("a cut keeps its segments and the one behind, whose header the backup takes, and no others", () => {
   const removed: string[] = [];

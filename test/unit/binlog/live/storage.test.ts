@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Memory } from "../../../../src/base/memory.ts";
-import { emptyLog } from "../../../../src/binlog/books/log-state.ts";
+import { Memory } from "../../../../src/base/bytes.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
+import { emptyLog } from "../../../../src/binlog/segments/books.ts";
 import { encodeBatch } from "../../../../src/message/flow-record.ts";
 import { LogBatchKind, logBatchesOf } from "../../../../src/message/log-batch.ts";
 import { type BatchFacts, BatchState } from "../../../../src/protocol/batch-facts.ts";

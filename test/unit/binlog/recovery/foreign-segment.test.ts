@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { segmentName } from "../../../../src/base/segment-name.ts";
+import { segmentName } from "../../../../src/base/text.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { JobWriter, virtualOptions } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Memory } from "../../../../src/base/memory.ts";
+import { Memory } from "../../../../src/base/bytes.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { emptyRecordFields, encodeLongUpdate, encodePutHead } from "../../../../src/message/record.ts";
 import { Attribute, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
-import { scanFile } from "../../../../src/binlog/recovery/scan-file.ts";
-import { segmentNumbers } from "../../../../src/binlog/recovery/scan-log.ts";
+import { StartInterrupted } from "../../../../src/binlog/recovery/open-options.ts";
+import { segmentNumbers } from "../../../../src/binlog/recovery/read-log.ts";
 import { scanInPool } from "../../../../src/binlog/recovery/scan-pool.ts";
-import { StartInterrupted } from "../../../../src/binlog/recovery/start-interrupted.ts";
+import { scanFile } from "../../../../src/binlog/recovery/segment-scan.ts";
 import { realOptions } from "../../../binlog/sample/real-options.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES } from "../../../binlog/sample/sample-log.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";

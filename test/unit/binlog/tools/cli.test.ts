@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { Memory } from "../../../../src/base/memory.ts";
+import { Memory } from "../../../../src/base/bytes.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { binlogCommand } from "../../../../src/binlog/tools/cli.ts";
 import { emptyRecordFields, encodePutHead, RecordState } from "../../../../src/message/record.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { FOREIGN_ID_LIMIT } from "../../../../src/binlog/format/segment-format.ts";
+import { FOREIGN_ID_LIMIT } from "../../../../src/binlog/segments/segment-format.ts";
 import { DumpReader } from "../../../../src/binlog/tools/dump.ts";
 import { emptyRecordFields } from "../../../../src/message/record.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS } from "../../../../src/schema/job.ts";

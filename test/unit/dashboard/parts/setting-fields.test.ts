@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EXPIRED, SETTING_FIELDS } from "../../../../src/dashboard/parts/setting-fields.ts";
-import { OptionKind } from "../../../../src/protocol/option-rows.ts";
-import { EXPIRE_WORDS, jsonNameOf, SETTING_ROWS } from "../../../../src/protocol/setting-rows.ts";
+import { EXPIRE_WORDS, jsonNameOf, OptionKind, SETTING_ROWS } from "../../../../src/protocol/option-rows.ts";
 
 const KINDS: Readonly<Record<number, readonly string[]>> = {
   [OptionKind.Number]: ["number", "bytes"],

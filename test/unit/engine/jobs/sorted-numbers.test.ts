@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { SortedNumbers } from "../../../../src/engine/jobs/sorted-numbers.ts";
+import { SortedNumbers } from "../../../../src/engine/jobs/job-index.ts";
 
 const COUNT = 100_000;
 

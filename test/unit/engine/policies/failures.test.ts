@@ -2,13 +2,12 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { Memory } from "../../../../src/base/memory.ts";
+import { asciiBytes, Memory } from "../../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import type { Session } from "../../../../src/engine/waiting/session.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
+import type { Session } from "../../../../src/engine/state/session.ts";
 import {
   attributeBytesOf,
   emptyRecordFields,

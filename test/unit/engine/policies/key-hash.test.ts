@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { hashOf } from "../../../../src/engine/policies/key-hash.ts";
+import { hashOf } from "../../../../src/engine/policies/key-table.ts";
 
 const VECTORS = [
   0x5814c896, 0xe7e864ca, 0xbc4b0e30, 0x01539939, 0x7e059ea6, 0x88e3d89b, 0xa0080b65, 0x9d38d9d6, 0x577999b1,

@@ -4,14 +4,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
+import { MoveOutcome } from "../../../../src/engine/job-walk.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { ENDS } from "../../../../src/engine/jobs/ends.ts";
-import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
+import { ENDS, Outcome } from "../../../../src/engine/jobs/ends.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import type { JobChange } from "../../../../src/engine/jobs/new-job.ts";
-import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
-import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
-import { MoveOutcome } from "../../../../src/engine/walks/tube-moving.ts";
+import { JobAttributes, type JobChange } from "../../../../src/engine/jobs/new-job.ts";
+import { Travel } from "../../../../src/engine/transfers.ts";
 import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
 import { fixedCounters } from "../../../../src/schema/job.ts";

@@ -3,11 +3,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Memory } from "../../../../src/base/memory.ts";
+import { Memory } from "../../../../src/base/bytes.ts";
 import { Engine, Outcome } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { JobState, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
 import { NO_HOLDER, NO_ROW } from "../../../../src/engine/policies/key-table.ts";
 import {
   ATTRIBUTE_BYTES_MAX,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { BestHeap } from "../../../../src/engine/queues/best-heap.ts";
+import { BestHeap } from "../../../../src/engine/queues/heaps.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
 interface Entry {

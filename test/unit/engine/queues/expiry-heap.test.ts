@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { JobState, JobTable, PAGE_ROWS, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import { ExpiryHeap } from "../../../../src/engine/queues/expiry-heap.ts";
+import { ExpiryHeap } from "../../../../src/engine/queues/job-heaps.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 test("the first job to expire is on top after any removals", () => {

@@ -3,9 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import { GroupedReady } from "../../../../src/engine/queues/grouped-ready.ts";
-import { JobGroups, NO_GROUP } from "../../../../src/engine/queues/job-groups.ts";
-import { PriHeap, ReadyHeap } from "../../../../src/engine/queues/slot-heap.ts";
+import { GroupedReady, JobGroups, NO_GROUP } from "../../../../src/engine/queues/job-groups.ts";
+import { PriHeap, ReadyHeap } from "../../../../src/engine/queues/job-heaps.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 /** Adds a job that says what its group weighs; returns the group's number. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
 import { JobTable, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import { JobList } from "../../../../src/engine/queues/job-list.ts";
+import { JobList } from "../../../../src/engine/queues/job-heaps.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
 /** The list from its first to its last job, links checked both ways. */

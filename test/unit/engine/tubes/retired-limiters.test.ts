@@ -5,8 +5,11 @@ import { describe, it } from "node:test";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
-import { RETIRED_LIMITERS_MAX, RetiredLimiters } from "../../../../src/engine/tubes/retired-limiters.ts";
+import {
+  RateLimiter,
+  RETIRED_LIMITERS_MAX,
+  RetiredLimiters,
+} from "../../../../src/engine/tubes/rate-limiter.ts";
 import { NOTHING_SET, type TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";

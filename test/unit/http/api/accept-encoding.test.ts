@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { takesGzip } from "../../../../src/http/api/accept-encoding.ts";
+import { takesGzip } from "../../../../src/http/app/request-bodies.ts";
 
 describe("an Accept-Encoding", () => {
   const cases: [accepted: string | undefined, takes: boolean][] = [

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { AsyncQueue } from "../../../../src/http/link/async-queue.ts";
-import { Busy } from "../../../../src/http/link/busy.ts";
+import { AsyncQueue, Busy } from "../../../../src/http/link/control-client.ts";
 
 const HERE = { destroyed: false };
 

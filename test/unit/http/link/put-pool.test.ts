@@ -4,8 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PutPool } from "../../../../src/http/link/put-pool.ts";
-import type { WireClients } from "../../../../src/http/link/wire-clients.ts";
-import type { PutOutcome } from "../../../../src/http/link/wire-connection.ts";
+import type { PutOutcome, WireClients } from "../../../../src/http/link/wire-connection.ts";
 
 const MIB = 1 << 20;
 const BYTES_MAX = 128 * MIB;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { shardOfTube } from "../../../../src/base/tube-hash.ts";
+import { shardOfTube } from "../../../../src/base/bytes.ts";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
 import { TaskRegistry } from "../../../../src/http/state/task-registry.ts";
 import type { BulkQuestion } from "../../../../src/message/control.ts";

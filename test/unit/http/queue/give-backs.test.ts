@@ -5,13 +5,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import { Bodies } from "../../../../src/http/link/bodies.ts";
-import { ControlClient } from "../../../../src/http/link/control-client.ts";
-import { WireClients } from "../../../../src/http/link/wire-clients.ts";
-import { GiveBacks } from "../../../../src/http/queue/give-backs.ts";
-import { Handout } from "../../../../src/http/queue/handout.ts";
-import { Liveness, SILENT_MS_MAX } from "../../../../src/http/queue/liveness.ts";
-import { Reservations } from "../../../../src/http/queue/reservations.ts";
+import { ControlClient, Liveness, SILENT_MS_MAX } from "../../../../src/http/link/control-client.ts";
+import { Bodies, WireClients } from "../../../../src/http/link/wire-connection.ts";
+import { GiveBacks } from "../../../../src/http/queue/lease-changes.ts";
+import { Handout, Reservations } from "../../../../src/http/queue/reservations.ts";
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 

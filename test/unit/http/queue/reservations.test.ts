@@ -3,8 +3,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { WireClients } from "../../../../src/http/link/wire-clients.ts";
-import type { WireConnection } from "../../../../src/http/link/wire-connection.ts";
+import { WireClients, type WireConnection } from "../../../../src/http/link/wire-connection.ts";
 import {
   Reservations,
   type ReservedJob,

@@ -3,9 +3,13 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { describe, it } from "node:test";
-import { FinishedLeases } from "../../../../src/http/state/finished-leases.ts";
-import { leaseMac } from "../../../../src/http/state/lease-mac.ts";
-import { LEASES_MAX, type Lease, LeaseTable } from "../../../../src/http/state/lease-table.ts";
+import {
+  FinishedLeases,
+  LEASES_MAX,
+  type Lease,
+  LeaseTable,
+  leaseMac,
+} from "../../../../src/http/state/lease-table.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 function lease(id: number, reserves: number, owner = "worker"): Omit<Lease, "token"> {

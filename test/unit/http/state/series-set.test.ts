@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { SeriesSet } from "../../../../src/http/state/series-set.ts";
+import { SeriesSet } from "../../../../src/http/state/time-series.ts";
 import { TUBE_COUNTER_NAMES, type TubeCounter, TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";

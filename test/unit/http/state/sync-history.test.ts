@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { bucketQuantile } from "../../../../src/http/state/bucket-quantile.ts";
-import { SyncHistory } from "../../../../src/http/state/sync-history.ts";
+import { SyncHistory } from "../../../../src/http/state/stats-history.ts";
+import { bucketQuantile } from "../../../../src/http/state/time-series.ts";
 import { SYNC_BOUNDS_SECONDS } from "../../../../src/message/log-figures.ts";
 
 /** Sums by bounds: so many syncs that took up to `le`, and what was before. */

@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ControlClient } from "../../../../src/http/link/control-client.ts";
-import type { Copying } from "../../../../src/http/state/copying.ts";
-import { TaskRegistry } from "../../../../src/http/state/task-registry.ts";
+import { type Copying, TaskRegistry } from "../../../../src/http/state/task-registry.ts";
 
 const RUNNING_MAX = 8;
 

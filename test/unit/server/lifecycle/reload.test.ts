@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { type Reloaded, Reloader } from "../../../../src/server/lifecycle/reload.ts";
 import { changedListeners, type ListenerOptions } from "../../../../src/server/options/listener-settings.ts";
 import { type Options, parseOptions } from "../../../../src/server/options/options.ts";
 import { SETTINGS } from "../../../../src/server/options/settings.ts";
+import { type Reloaded, Reloader } from "../../../../src/server/reloading.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
 import { fileOf, neededBy, settingCases } from "../options/setting-cases.ts";
 

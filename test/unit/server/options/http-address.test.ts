@@ -4,7 +4,7 @@ import {
   describeHttpAddress,
   isLoopback,
   parseHttpAddress,
-} from "../../../../src/server/options/http-address.ts";
+} from "../../../../src/server/options/http-settings.ts";
 import { parseOptions } from "../../../../src/server/options/options.ts";
 
 describe("the address of --http", () => {

@@ -5,11 +5,11 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { TomlSource } from "../../../../src/config/read-settings.ts";
 import { variableOf } from "../../../../src/config/setting.ts";
-import { TomlSource } from "../../../../src/config/toml-source.ts";
 import { exampleSettings, printSettings } from "../../../../src/config/write-settings.ts";
-import { checkHost } from "../../../../src/http/api/app/guards.ts";
-import { HTTP_ALSO_SETTINGS } from "../../../../src/server/options/http-also.ts";
+import { checkHost } from "../../../../src/http/app/app.ts";
+import { HTTP_ALSO_SETTINGS } from "../../../../src/server/options/http-settings.ts";
 import { LISTENER_SETTINGS } from "../../../../src/server/options/listener-settings.ts";
 import {
   checkFile,

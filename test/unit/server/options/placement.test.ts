@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createTopology, threadOfAcceptor, threadOfShard } from "../../../../src/message/topology.ts";
-import { choosePlacement } from "../../../../src/server/options/placement.ts";
-import { cgroupPath, coresWithin } from "../../../../src/server/options/usable-cores.ts";
+import { cgroupPath, coresWithin } from "../../../../src/server/options/thread-settings.ts";
+import { choosePlacement } from "../../../../src/server/server-plan.ts";
 
 const auto = (shards: number, acceptors: number, cores: number): string =>
   choosePlacement({ shards, acceptors, placement: "auto" }, cores).placement;

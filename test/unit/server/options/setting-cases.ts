@@ -1,7 +1,7 @@
 // A value for each setting, other than its default: in the file, as text of a flag or a variable,
 // and what it changes.
 
-import { SERVED } from "../../../../src/http/http-also.ts";
+import { SERVED } from "../../../../src/http/http-address.ts";
 import { defaultSettings, type Settings } from "../../../../src/server/options/settings.ts";
 import { THREAD_DEFAULTS } from "../../../../src/server/options/thread-settings.ts";
 

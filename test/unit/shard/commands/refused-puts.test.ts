@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { REPLACING_BODY_BYTES_MAX } from "../../../../src/engine/duplicates.ts";
+import { REPLACING_BODY_BYTES_MAX } from "../../../../src/engine/job-changes.ts";
 import type { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { ControlWord } from "../../../../src/message/topology.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";

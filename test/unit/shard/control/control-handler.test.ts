@@ -5,10 +5,9 @@ import { it } from "node:test";
 import { Packr } from "msgpackr/pack";
 import type { Questions, Verb } from "../../../../src/message/control.ts";
 import { ResponseFlag } from "../../../../src/message/response.ts";
-import { createRing } from "../../../../src/ring/ring-layout.ts";
-import { RingReader } from "../../../../src/ring/ring-reader.ts";
+import { createRing, RingReader } from "../../../../src/ring/ring.ts";
 import { ControlHandler, type ControlHandlerOptions } from "../../../../src/shard/control/control-handler.ts";
-import { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
+import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 const ID = 9;

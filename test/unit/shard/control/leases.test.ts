@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import type { Session } from "../../../../src/engine/waiting/session.ts";
+import type { Session } from "../../../../src/engine/state/session.ts";
 import type { LeaseChange } from "../../../../src/message/control.ts";
 import { JobCounter } from "../../../../src/schema/job.ts";
 import type { ControlShard } from "../../../../src/shard/control/control-work.ts";

@@ -5,10 +5,10 @@ import { it } from "node:test";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { JobAttributes } from "../../../../src/engine/jobs/job-attributes.ts";
 import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
 import { Attribute } from "../../../../src/protocol/job-attribute.ts";
-import { nextJobs } from "../../../../src/shard/control/next-jobs.ts";
+import { nextJobs } from "../../../../src/shard/control/browse.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 

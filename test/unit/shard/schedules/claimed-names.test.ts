@@ -4,13 +4,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import type { Schedule, ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
-import type { Schedules } from "../../../../src/engine/schedules/schedules.ts";
+import type { Schedule, ScheduleFacts, Schedules } from "../../../../src/engine/schedules.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { Missed } from "../../../../src/protocol/schedule-options.ts";
-import type { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
 import { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
+import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 const { ClaimName, YieldName, EndClaim } = TransferMessage;

@@ -4,8 +4,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Cron } from "croner";
-import { CronTimes } from "../../../../src/shard/schedules/cron-times.ts";
-import { ZoneClock } from "../../../../src/shard/schedules/zone-clock.ts";
+import { CronTimes, ZoneClock } from "../../../../src/shard/schedules/cron-times.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 import { inWhole } from "../../../support/whole.ts";

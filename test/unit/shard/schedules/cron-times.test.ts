@@ -2,8 +2,12 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CronTimes, cronProblem, zoneProblem } from "../../../../src/shard/schedules/cron-times.ts";
-import { ZoneClock } from "../../../../src/shard/schedules/zone-clock.ts";
+import {
+  CronTimes,
+  cronProblem,
+  ZoneClock,
+  zoneProblem,
+} from "../../../../src/shard/schedules/cron-times.ts";
 
 /** A search takes a few ms at most, and much less on average. */
 const SEARCH_MS_MAX = 15;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { SCHEDULES_MAX } from "../../../../src/engine/schedules/schedule-table.ts";
+import { SCHEDULES_MAX } from "../../../../src/engine/schedules.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 it("refuses one schedule too many, until another is deleted", () => {

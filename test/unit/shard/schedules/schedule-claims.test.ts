@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { NO_SINK } from "../../../../src/engine/schedules/schedules.ts";
+import { NO_SINK } from "../../../../src/engine/schedules.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { tubeOn } from "../../../support/tube-on.ts";
 

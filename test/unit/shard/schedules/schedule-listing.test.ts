@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import type { ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
+import type { ScheduleFacts } from "../../../../src/engine/schedules.ts";
 import type { SchedulePage } from "../../../../src/protocol/schedule-list.ts";
 import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { ScheduleListing } from "../../../../src/shard/schedules/schedule-listing.ts";

@@ -4,9 +4,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import type { ScheduleFacts } from "../../../../src/engine/schedules/schedule.ts";
-import { SCHEDULES_MAX } from "../../../../src/engine/schedules/schedule-table.ts";
-import { NO_SINK, type Schedules } from "../../../../src/engine/schedules/schedules.ts";
+import {
+  NO_SINK,
+  SCHEDULES_MAX,
+  type ScheduleFacts,
+  type Schedules,
+} from "../../../../src/engine/schedules.ts";
 import { Missed, SCHEDULE_BODY_BYTES_MAX } from "../../../../src/protocol/schedule-options.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { snapshotOf } from "../../../support/in-process/engine-snapshot.ts";

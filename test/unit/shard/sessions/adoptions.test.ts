@@ -3,8 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Adoptions } from "../../../../src/shard/sessions/adoptions.ts";
-import type { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
+import { Adoptions, type ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 
 const [a, b] = [{ name: "a" }, { name: "b" }] as unknown as ShardSession[];
 

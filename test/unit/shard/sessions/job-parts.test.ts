@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
-import { JobParts } from "../../../../src/shard/sessions/job-parts.ts";
+import { JobParts } from "../../../../src/shard/sessions/shard-session.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 it("JobParts give the same bytes at once and in pieces of any size, also if bodies are freed meanwhile", () => {

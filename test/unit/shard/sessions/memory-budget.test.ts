@@ -3,10 +3,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { BYTES_OF } from "../../../../src/engine/engine.ts";
 import { BodyArena, CELL_BYTES_MAX } from "../../../../src/engine/jobs/body-arena.ts";
-import { BYTES_OF } from "../../../../src/engine/memory-use.ts";
 import { createTopology, memoryWords } from "../../../../src/message/topology.ts";
-import { MemoryWords } from "../../../../src/ring/memory-words.ts";
+import { MemoryWords } from "../../../../src/ring/control-words.ts";
 import { MemoryBudget } from "../../../../src/shard/sessions/memory-budget.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

@@ -4,10 +4,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
-import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
-import type { Travel } from "../../../../src/engine/transfer/job-travel.ts";
+import { Outcome } from "../../../../src/engine/jobs/ends.ts";
+import type { Travel } from "../../../../src/engine/transfers.ts";
 import { TRANSFER_JOBS_MAX } from "../../../../src/message/transfer.ts";
-import { DeadLetters } from "../../../../src/shard/transfer/dead-letters.ts";
+import { DeadLetters } from "../../../../src/shard/transfer/far-moves.ts";
 import {
   type Sender,
   Transfer,

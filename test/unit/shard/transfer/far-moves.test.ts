@@ -3,8 +3,8 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
-import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
+import { Outcome } from "../../../../src/engine/jobs/ends.ts";
+import { Travel } from "../../../../src/engine/transfers.ts";
 import { TRANSFER_BYTES_MAX, TRANSFER_JOBS_MAX } from "../../../../src/message/transfer.ts";
 import { FarMove } from "../../../../src/shard/transfer/far-moves.ts";
 import {

@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Outcome } from "../../../../src/engine/jobs/ends.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import { Outcome } from "../../../../src/engine/jobs/outcome.ts";
-import { Travel } from "../../../../src/engine/transfer/job-travel.ts";
+import { Travel } from "../../../../src/engine/transfers.ts";
 import { RECORD_FIXED_BYTES } from "../../../../src/message/record.ts";
 import {
   TRANSFER_BYTES_MAX,
@@ -16,7 +16,7 @@ import {
   TransferMessage,
   TransferView,
 } from "../../../../src/message/transfer.ts";
-import type { ReplyPort } from "../../../../src/shard/replies/reply-port.ts";
+import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { type Transfer, TransferSender } from "../../../../src/shard/transfer/transfer-sender.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 

@@ -3,8 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { shardOfTube } from "../../../../src/base/tube-hash.ts";
+import { asciiBytes, shardOfTube } from "../../../../src/base/bytes.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";

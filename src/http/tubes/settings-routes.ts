@@ -1,0 +1,320 @@
+// Settings of tubes in JSON: `max-attempts=5` is `"maxAttempts": 5`. Durations are in seconds.
+
+import { type Static, type TObject, type TSchema, Type } from "typebox";
+import { matchesGlob } from "../../base/text.ts";
+import type { SettingInEffect } from "../../message/control.ts";
+import { jsonNameOf, OptionKind, type OptionRow, SETTING_ROWS } from "../../protocol/option-rows.ts";
+import { isTubeName } from "../../protocol/tube-name.ts";
+import { answers, type Routes, requireServing, shardOf } from "../api/api.ts";
+import { decodeCursor, encodeCursor, toMilliseconds } from "../api/parameters.ts";
+import { Problem } from "../api/problem.ts";
+import { Fields } from "../api/schemas.ts";
+import { AsyncQueue } from "../link/control-client.ts";
+import type { Service } from "../queue/service.ts";
+
+const NUMBER_MAX = 2 ** 32 - 1;
+/** Each part of a rate is from 1 to 4294967295. */
+const RATE = "^[1-9][0-9]{0,9}/[1-9][0-9]{0,9}$";
+
+type SettingJson = Readonly<Record<string, number | string>>;
+/** Some settings; null removes one. */
+type SettingChanges = Readonly<Record<string, number | string | null>>;
+
+const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [jsonNameOf(row), row]));
+const FIELDS: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [row.name, jsonNameOf(row)]));
+
+function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): TSchema {
+  switch (kind) {
+    case OptionKind.Number:
+      return Type.Integer({ minimum: min, maximum: max });
+    case OptionKind.Duration:
+      return Type.Number({ minimum: 0, maximum: NUMBER_MAX, description: "Seconds, to the millisecond." });
+    case OptionKind.Word:
+      return Type.Union(words.map((word) => Type.Literal(word)));
+    case OptionKind.Rate:
+      return Type.String({ pattern: RATE, description: "Number of jobs, a slash, and number of seconds." });
+    default:
+      return Type.String({ minLength: 1, maxLength: 200 });
+  }
+}
+
+/** Schema of the settings of a tube or pattern. */
+export const Settings: TObject = Type.Object(
+  Object.fromEntries([...ROWS].map(([field, row]) => [field, Type.Optional(schemaOf(row))])),
+  { additionalProperties: false },
+);
+
+/** Schema of a change of some settings. */
+export const Changes: TObject = Type.Object(
+  Object.fromEntries(
+    [...ROWS].map(([field, row]) => [field, Type.Optional(Type.Union([schemaOf(row), Type.Null()]))]),
+  ),
+  { additionalProperties: false },
+);
+
+/** Schema of the settings in effect for a tube, each with the pattern that it comes from. */
+export const SettingsInEffect: TObject = Type.Object(
+  Object.fromEntries(
+    [...ROWS].map(([field, row]) => [
+      field,
+      Type.Optional(Type.Object({ value: schemaOf(row), from: Type.String() })),
+    ]),
+  ),
+  { additionalProperties: false },
+);
+
+/** Converts one setting from the form of set-tube to its field and value. */
+function settingJson(name: string, text: string): [field: string, value: number | string] {
+  const field = FIELDS.get(name)!;
+  const { kind } = ROWS.get(field)!;
+  const isNumber = kind === OptionKind.Number || kind === OptionKind.Duration;
+  return [field, isNumber ? Number(text) : text];
+}
+
+/** Converts the settings in effect for a tube. */
+export function settingsInEffect(
+  settings: readonly SettingInEffect[],
+): Record<string, { value: number | string; from: string }> {
+  return Object.fromEntries(
+    settings.map(([name, text, from]) => {
+      const [field, value] = settingJson(name, text);
+      return [field, { value, from }];
+    }),
+  );
+}
+
+/** Converts settings from the form of set-tube, `max-attempts=5 backoff=10`. */
+export function settingsJson(text: string): SettingJson {
+  const options = text.split(" ").filter((option) => option !== "");
+  return Object.fromEntries(
+    options.map((option) => {
+      const [name, value] = option.split("=", 2) as [string, string];
+      return settingJson(name, value);
+    }),
+  );
+}
+
+/**
+ * Converts settings that passed the schema to the form of set-tube. It removes omitted settings.
+ */
+export const settingsLine = (settings: SettingJson): string =>
+  [...ROWS.keys()].map((field) => optionOf(field, valueAt(settings, field) ?? null)).join(" ");
+
+/** Does the same for a change, which leaves omitted settings alone. */
+export const changesLine = (changes: SettingChanges): string =>
+  Object.entries(changes)
+    .map(([field, value]) => optionOf(field, value))
+    .join(" ");
+
+const valueAt = (settings: SettingJson, field: string): number | string | undefined =>
+  Object.hasOwn(settings, field) ? settings[field] : undefined;
+
+function optionOf(field: string, value: number | string | null): string {
+  const { name, kind } = ROWS.get(field)!;
+  if (value === null) return `${name}=`;
+  if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
+  if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
+  if (kind === OptionKind.Rate) requireRate(`${value}`, field);
+  return `${name}=${value}`;
+}
+
+function requireRate(rate: string, field: string): void {
+  if (rate.split("/").some((part) => Number(part) > NUMBER_MAX))
+    throw new Problem(
+      "bad-request",
+      `"/${field}" must be two numbers from 1 to ${NUMBER_MAX} with a slash between, not "${rate}".`,
+    );
+}
+
+function requireTubeName(name: string, field: string): void {
+  const bytes = Buffer.from(name);
+  if (!isTubeName(bytes, 0, bytes.length))
+    throw new Problem("bad-tube-name", `"/${field}" must be the name of a tube, not "${name}".`);
+}
+
+// Routes of settings: limits, retries and times to live of a tube, or of all tubes with a prefix.
+
+const LIMIT = 100;
+const LIMIT_MAX = 1000;
+/** Age of the table of tubes that are counted, ms. */
+const FRESH_MS = 200;
+
+const PatternParams = Type.Object({
+  pattern: Type.String({
+    description: "A tube, a prefix with *, or * alone; or - for the one in ?pattern=.",
+  }),
+});
+const patternQuery = {
+  pattern: Type.Optional(Type.String({ description: "The pattern if the path has -." })),
+};
+const PatternQuery = Type.Object(patternQuery);
+
+const One = Fields({
+  pattern: Type.String(),
+  settings: Settings,
+  tubes: Type.Integer({ description: "Number of existing tubes whose names it matches." }),
+});
+const List = Fields({
+  items: Type.Array(Fields({ pattern: Type.String(), settings: Settings })),
+  cursor: Type.Union([Type.String(), Type.Null()]),
+});
+const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+    cursor: Type.Optional(Type.String({ maxLength: 1000 })),
+  },
+  { additionalProperties: false },
+);
+
+export const settingsRoutes: Routes = (api, service) => {
+  addList(api, service);
+  addPatterns(api, service);
+};
+
+const addList: Routes = (api, service) => {
+  // A page needs up to a page from each shard, some MB with long names. All clients at once could
+  // fill the heap.
+  const pages = new AsyncQueue();
+  api.get(
+    "/v1/settings",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "Settings of tubes and patterns, by name",
+        querystring: ListQuery,
+        response: answers({ 200: List }, 400, 503),
+      },
+    },
+    async ({ query: { limit = LIMIT, cursor } }, reply) => {
+      requireServing(service);
+      const after = cursor === undefined ? "" : (decodeCursor(cursor, ["string"]) as [string])[0];
+      const { settings, isMore } = await pages.run(reply.raw, () => pageOf(service, after, limit));
+      return {
+        items: settings.map(([pattern, text]) => ({ pattern, settings: settingsJson(text) })),
+        cursor: isMore ? encodeCursor([settings.at(-1)![0]]) : null,
+      };
+    },
+  );
+};
+
+const addPatterns: Routes = (api, service) => {
+  const shared = { params: PatternParams, querystring: PatternQuery };
+  api.get(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "view" },
+      schema: {
+        summary: "The settings of a tube or pattern itself, and how many tubes it matches",
+        ...shared,
+        response: answers({ 200: One }, 400, 503),
+      },
+    },
+    async ({ params, query }) => {
+      requireServing(service);
+      return await oneOf(service, patternOf(params, query));
+    },
+  );
+  api.put(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Replaces the settings of a tube or pattern",
+        ...shared,
+        body: Settings,
+        response: answers({ 200: One }, 400, 503, 507),
+      },
+    },
+    async ({ params, query, body }) => {
+      const pattern = patternOf(params, query);
+      await change(service, pattern, settingsLine(body as SettingJson));
+      return await oneOf(service, pattern);
+    },
+  );
+  api.patch(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Changes some settings of a tube or pattern; null removes one",
+        ...shared,
+        body: Changes,
+        response: answers({ 200: One }, 400, 503, 507),
+      },
+    },
+    async ({ params, query, body }) => {
+      const pattern = patternOf(params, query);
+      const changes = changesLine(body as SettingChanges);
+      if (changes === "")
+        throw new Problem(
+          "bad-request",
+          `Give at least one of ${Object.keys(Changes.properties).join(", ")}.`,
+        );
+      await change(service, pattern, changes);
+      return await oneOf(service, pattern);
+    },
+  );
+  api.delete(
+    "/v1/settings/:pattern",
+    {
+      config: { may: "manage" },
+      schema: {
+        summary: "Removes the settings of a tube or pattern",
+        ...shared,
+        response: answers({ 200: One }, 400, 503),
+      },
+    },
+    async ({ params, query }) => {
+      const pattern = patternOf(params, query);
+      await change(service, pattern, settingsLine({}));
+      return await oneOf(service, pattern);
+    },
+  );
+};
+
+async function change(service: Service, pattern: string, options: string): Promise<void> {
+  requireServing(service);
+  const { line } = await service.wire.command(`set-tube ${pattern} ${options}`);
+  if (line === "SET") return;
+  if (line === "OUT_OF_MEMORY")
+    throw new Problem("settings-full", "Remove the settings of a pattern or tube that no longer needs them.");
+  throw new Problem("bad-request", `The queue refuses these settings: ${line}.`);
+}
+
+async function oneOf(service: Service, pattern: string): Promise<Static<typeof One>> {
+  const [text, tubes] = await Promise.all([
+    service.control.ask(shardOf(service, pattern), "setting", { pattern }),
+    service.tubes.fresh(FRESH_MS),
+  ]);
+  let count = 0;
+  for (const tube of tubes.keys()) if (matchesGlob(pattern, tube)) count++;
+  return { pattern, settings: settingsJson(text ?? ""), tubes: count };
+}
+
+/** Returns the first settings of patterns after one of them, in order, over all shards. */
+async function pageOf(
+  { control }: Service,
+  after: string,
+  limit: number,
+): Promise<{ settings: (readonly [pattern: string, text: string])[]; isMore: boolean }> {
+  const settings: (readonly [string, string])[] = [];
+  const question = { after, limit: limit + 1 };
+  await Promise.all(
+    Array.from({ length: control.shards }, (_, shard) =>
+      control.askParts(shard, "settings", question, (bytes) => {
+        settings.push(...control.valueOf<"settings">(bytes));
+      }),
+    ),
+  );
+  settings.sort(([a], [b]) => (a < b ? -1 : 1));
+  return { settings: settings.slice(0, limit), isMore: settings.length > limit };
+}
+
+function patternOf(params: { pattern: string }, query: { pattern?: string }): string {
+  const pattern = params.pattern === "-" ? (query.pattern ?? "") : params.pattern;
+  if (pattern === "*") return pattern;
+  const bytes = Buffer.from(pattern.replace(/\*$/, ""));
+  if (!isTubeName(bytes, 0, bytes.length))
+    throw new Problem("bad-tube-name", `"${pattern}" is neither a tube name nor a prefix with *.`);
+  return pattern;
+}

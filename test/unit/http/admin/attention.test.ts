@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { attentionOf, type Signs } from "../../../../src/http/admin/attention.ts";
+import { NO_SIGNS } from "../../../../src/http/queue/health.ts";
+import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+
+const AT_MS = 1_000_000;
+
+function tube(name: string, fields: Partial<Record<keyof typeof TubeField, number>>): TubeEntry {
+  const row = new Float64Array(TUBE_FIELDS);
+  row[TubeField.OldestReadyAtMs] = Number.POSITIVE_INFINITY;
+  for (const [field, value] of Object.entries(fields))
+    row[TubeField[field as keyof typeof TubeField]] = value;
+  return new TubeEntry(name, 0, row, AT_MS);
+}
+
+const WELL: Signs = {
+  tubes: [tube("well", { Ready: 5, Watchers: 1, OldestReadyAtMs: AT_MS - 60_000 })],
+  atMs: AT_MS,
+  puts: { ok: true, status: "ok", detail: "ok" },
+  isConfigTaken: true,
+  memoryShare: 0.8,
+  reserves: 100,
+  timeouts: 5,
+  timeoutsTube: "well",
+  grown: () => 0,
+  syncs: { count: 1000, p99Seconds: 0.1 },
+  flows: NO_SIGNS,
+};
+
+const said = (signs: Partial<Signs>): string[] =>
+  attentionOf({ ...WELL, ...signs }).map(({ tube, about, text }) => `${about ?? tube ?? "server"}: ${text}`);
+
+it("nothing needs attention at or below the limits", () => {
+  assert.deepEqual(said({}), []);
+  assert.deepEqual(said({ reserves: 0, timeouts: 0 }), []);
+});
+
+it("timeouts need attention from one in twenty on, with the tube that has most", () => {
+  assert.deepEqual(said({ timeouts: 6 }), [
+    "well: 6 % of all jobs of the last ten minutes were not done within their time to run, most of them here",
+  ]);
+  assert.deepEqual(said({ reserves: 0, timeouts: 2, timeoutsTube: undefined }), [
+    "server: 100 % of all jobs of the last ten minutes were not done within their time to run",
+  ]);
+});
+
+/** Counters of a tube over the last ten minutes. */
+const grownBy =
+  (
+    counts: Record<string, Partial<Record<"timeouts" | "disconnects" | "reserves", number>>>,
+  ): Signs["grown"] =>
+  (tube, series) =>
+    counts[tube]?.[series] ?? 0;
+
+it("a job that crashes its workers is named, with how often, whatever its share", () => {
+  const crashed = { LostJob: 17, LostJobReserves: 1865, LostJobDisconnects: 1865 };
+  const grown = grownBy({ mails: { disconnects: 4, reserves: 1e6 } });
+  const all = attentionOf({ ...WELL, tubes: [tube("mails", crashed)], grown });
+  assert.deepEqual(all, [
+    {
+      ...{ level: "bad", tube: "mails", about: "job 17 of mails", page: "#/jobs/17" },
+      text: "was reserved 1,865 times, and its worker's connection ended each time",
+      todo: "It may crash its workers: delete it, or mend them. With max-attempts, the tube buries such jobs.",
+    },
+  ]);
+  const saidOf = (fields: Parameters<typeof tube>[1]): string[] =>
+    said({ tubes: [tube("mails", { ...crashed, ...fields })], grown });
+  assert.match(saidOf({ LostJobDisconnects: 1864 })[0]!, /ended each time$/, "it may be reserved now");
+  assert.match(saidOf({ LostJobDisconnects: 1863 })[0]!, /ended 1,863 times$/);
+  assert.deepEqual(saidOf({ LostJobDisconnects: 2 }), [], "two may be chance");
+  assert.deepEqual(
+    said({ tubes: [tube("mails", crashed)], grown: grownBy({ mails: { disconnects: 3 } }) }),
+    [],
+  );
+});
+
+it("workers that end with different jobs need attention from one reservation in five on", () => {
+  const tubes = [tube("mails", { LostJob: 17, LostJobReserves: 1, LostJobDisconnects: 1 })];
+  const grown = (reserves: number): Signs["grown"] => grownBy({ mails: { disconnects: 20, reserves } });
+  assert.deepEqual(said({ tubes, grown: grown(99) }), [
+    "mails: 20 times in ten minutes, a worker's connection ended while it held a job",
+  ]);
+  assert.deepEqual(said({ tubes, grown: grown(100) }), []);
+});
+
+it("of many tubes that lose workers, two are named and the others counted", () => {
+  const tubes = ["a", "b", "c", "d"].map((name) => tube(name, {}));
+  const grown = grownBy({
+    a: { disconnects: 5 },
+    b: { disconnects: 8 },
+    c: { disconnects: 7 },
+    d: { disconnects: 6 },
+  });
+  assert.deepEqual(
+    attentionOf({ ...WELL, tubes, grown }).map(({ tube, page }) => [tube, page]),
+    [
+      ["b", "#/tubes/b?state=ready"],
+      ["c", "#/tubes/c?state=ready"],
+      [null, "#/tubes?sort=disconnects"],
+    ],
+  );
+});
+
+it("slow syncs need attention if one in a hundred takes over 100 ms, from a hundred on", () => {
+  assert.deepEqual(said({ syncs: { count: 100, p99Seconds: 0.18 } }), [
+    "server: one sync in a hundred takes over 180 ms (limit 100)",
+  ]);
+  assert.deepEqual(said({ syncs: { count: 99, p99Seconds: 0.18 } }), []);
+});
+
+it("serious problems come first: refused puts, unwatched tubes; then memory, configuration, syncs, timeouts, buried jobs, old ones", () => {
+  const tubes = [
+    tube("old", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS - 125_000 }),
+    tube("both/sides", { Ready: 1000, Buried: 2, OldestReadyAtMs: AT_MS - 90_000 }),
+  ];
+  const syncs = { count: 100, p99Seconds: 0.5 };
+  const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
+  const words = [
+    "no worker watches",
+    "memory",
+    "configuration",
+    "sync",
+    "time to run",
+    "buried",
+    "has waited for 2 min",
+  ];
+  const found = said(signs);
+  assert.equal(found.length, words.length);
+  for (const [index, word] of words.entries()) assert.match(found[index]!, new RegExp(word));
+  const puts = { ok: false, status: "disk-full", detail: "the disk is full" };
+  const all = attentionOf({ ...WELL, ...signs, puts });
+  assert.deepEqual([all[0]!.text, all[0]!.level], ["the disk is full", "bad"]);
+  assert.equal(all.length, words.length, "puts refused for memory are reported once");
+});
+
+it("each problem names a remedy and a page", () => {
+  const tubes = [tube("both/sides", { Ready: 1000, Buried: 2 })];
+  const [ready, buried] = attentionOf({ ...WELL, tubes });
+  assert.deepEqual(ready, {
+    level: "bad",
+    tube: "both/sides",
+    page: "#/tubes/both%2Fsides?state=ready",
+    text: "1,000 ready, and no worker watches",
+    todo: "Start its workers.",
+  });
+  assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
+});
+
+it("A paused tube is no tube without workers, nor one whose workers hang", () => {
+  const paused = { Ready: 1000, PauseUntilMs: AT_MS + 1, OldestReadyAtMs: AT_MS - 125_000 };
+  const tubes = [tube("halted", paused), tube("watched", { ...paused, Watchers: 1 })];
+  assert.deepEqual(said({ tubes }), [
+    "halted: paused, with 1,000 ready",
+    "watched: paused, with 1,000 ready",
+  ]);
+  tubes.push(tube("over", { Ready: 3, PauseUntilMs: AT_MS }));
+  assert.equal(said({ tubes })[0], "over: 3 ready, and no worker watches");
+});
+
+it("A tube that was paused by hand is named also while nothing in it is ready", () => {
+  const pause = { PauseSeconds: 60, PauseUntilMs: AT_MS + 1 };
+  assert.deepEqual(said({ tubes: [tube("halted", pause)] }), ["halted: paused"]);
+  assert.deepEqual(said({ tubes: [tube("moment", { ...pause, PauseSeconds: 59 })] }), []);
+});
+
+it("A tube in which one reserve in five times out needs attention, though few do in all", () => {
+  const grown = (tube: string, series: string): number =>
+    series === "disconnects" ? 0 : tube === "poisoned" ? 21 : series === "timeouts" ? 0 : 100;
+  const tubes = [tube("poisoned", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS })];
+  const found = "poisoned: 21 timeouts in the last ten minutes";
+  assert.deepEqual(said({ tubes, grown, reserves: 10_000, timeouts: 21 }), [found]);
+  assert.deepEqual(said({ tubes, grown: grownBy({ poisoned: { timeouts: 21, reserves: 105 } }) }), []);
+  assert.deepEqual(said({ tubes, grown: grownBy({ poisoned: { timeouts: 4, reserves: 4 } }) }), []);
+  // Named once, by the rule for all tubes.
+  assert.equal(said({ tubes, grown, reserves: 100, timeouts: 21, timeoutsTube: "poisoned" }).length, 1);
+});
+
+it("Jobs of a dead-letter tube are returned, and no workers started for them", () => {
+  const dead = tube("mails-dead", { Ready: 1130, HoldsDead: 1 });
+  const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
+  assert.deepEqual(others, []);
+  assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
+  assert.match(found!.todo, /Find out why they died.* Redrive on its page returns them\.$/);
+  assert.deepEqual(said({ tubes: [tube("mails-dead", { Ready: 1, HoldsDead: 1, Watchers: 1 })] }), []);
+});
+
+it("of many tubes with the same problem two are named, so others stay visible", () => {
+  const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
+  assert.deepEqual(said({ tubes }), [
+    "t4: 5 ready, and no worker watches",
+    "t3: 4 ready, and no worker watches",
+    "server: 3 more have ready jobs, and no worker watches",
+    "t0: 1 buried",
+    "t1: 1 buried",
+    "t2: 1 buried",
+  ]);
+  assert.equal(attentionOf({ ...WELL, tubes })[2]!.page, "#/tubes?sort=ready");
+});
+
+it("batches need attention if they wait for a person: members are buried, or failed while jobs wait", () => {
+  const batches = [
+    [1, "well", 0, 0, 3],
+    [2, "failed-alone", 2, 0, 0],
+    [3, "failed", 1, 0, 2],
+    [4, "stuck", 3, 1, 5],
+  ] as const;
+  assert.deepEqual(said({ flows: { ...NO_SIGNS, batches } }), [
+    "batch stuck: 1 member is buried, so the batch doesn't end",
+    "batch failed: 1 member has failed, and 2 jobs wait for the batch",
+  ]);
+  const many = [5, 6, 7, 8].map((number) => [number, `b-${number}`, 0, 2, 0] as const);
+  assert.deepEqual(said({ flows: { ...NO_SIGNS, batches: many } }), [
+    "batch b-5: 2 members are buried, so the batch doesn't end",
+    "batch b-6: 2 members are buried, so the batch doesn't end",
+    "server: 2 more batches have buried members",
+  ]);
+});
+
+it("schedules need attention if they are late, missed their last runs, or are paused", () => {
+  const schedule = (name: string, missed: number) => ({
+    ...{ name, lateSeconds: 90, refusal: "TUBE_FULL", missed },
+  });
+  const of = (...first: ReturnType<typeof schedule>[]) => ({ count: first.length, first });
+  const schedules = {
+    paused: { count: 5, first: [1, 2, 3].map((each) => schedule(`p${each}`, 0)) },
+    refused: of(schedule("n\xc3\xa4chtlich", 0)),
+    missing: of(schedule("once", 1), schedule("often", 1200), schedule("third", 2)),
+  };
+  assert.deepEqual(said({ flows: { batches: [], schedules } }), [
+    "schedule nächtlich: late by 90 s: its tube is full",
+    "schedule once: its last run was missed",
+    "schedule often: its last 1,200 runs were missed",
+    "schedule third: its last 2 runs were missed",
+    "schedule p1: paused, so it puts no jobs",
+    "schedule p2: paused, so it puts no jobs",
+    "server: 3 more schedules are paused",
+  ]);
+});

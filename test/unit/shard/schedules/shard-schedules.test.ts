@@ -1,0 +1,253 @@
+// Tests of the turns of schedules: when one ends, when the shard looks next, and how far a clock
+// has to go back to be noticed.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { BACK_MS_MAX, type Schedule, type ScheduleFacts } from "../../../../src/engine/schedules.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import { NextRuns } from "../../../../src/shard/schedules/schedule-listing.ts";
+import { ScheduleTurns, type ScheduleTurnsOptions } from "../../../../src/shard/schedules/shard-schedules.ts";
+import { EngineBench } from "../../engine/engine-bench.ts";
+
+const EVERY_MS = 10_000;
+const TURN_TICKS_MAX = 50;
+const TURN_MS = 0.5;
+
+class TurnsBench extends EngineBench {
+  readonly turns: ScheduleTurns;
+  #lastId = 0;
+
+  constructor(schedules: number, options: Partial<ScheduleTurnsOptions> = {}) {
+    super();
+    this.engine.schedules.takeJobId = () => ++this.#lastId;
+    for (let number = 1; number <= schedules; number++) this.set(`s${number}`);
+    const clocks = { wallOffsetMs: () => 0, clock: () => 0, mayLog: () => true };
+    this.turns = new ScheduleTurns({ schedules: this.engine.schedules, ...clocks, ...options });
+  }
+
+  set(name: string, everyMs = EVERY_MS): Schedule {
+    const { schedules } = this.engine;
+    const timing = { cron: "", zone: "UTC", everyMs };
+    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
+    const attributes = new Uint8Array(0);
+    const facts: ScheduleFacts = { name, tube: "t", timing, missed: Missed.None, ...times, attributes };
+    const counts = {
+      lastMs: 0,
+      heldMs: 0,
+      lateJobs: 0,
+      fired: 0,
+      runs: 0,
+      missedTicks: 0,
+      duplicates: 0,
+      refusals: 0,
+    };
+    const progress = { version: 1, anchorMs: 0, nextMs: everyMs, paused: false, ...counts };
+    assert.ok(schedules.set(++this.#lastId, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+    return schedules.table.get(name)!;
+  }
+
+  /** Lets turns follow each other until nothing is due. */
+  settle(nowMs: number): void {
+    for (let left = 1000; this.turns.dueAtMs <= nowMs; left--) {
+      assert.ok(left > 0, "the shard rests");
+      this.turns.step(nowMs);
+    }
+  }
+}
+
+describe("a turn ends", () => {
+  for (const [tickMs, ticks] of [
+    [0, TURN_TICKS_MAX],
+    [TURN_MS / 50, TURN_TICKS_MAX],
+    [TURN_MS / 4, 5],
+    [TURN_MS / 2, 3],
+    [TURN_MS, 2],
+    [TURN_MS + 0.01, 1],
+  ] as const)
+    it(`after ${ticks} ticks if each takes ${tickMs} ms`, () => {
+      let readings = 0;
+      const bench = new TurnsBench(2 * TURN_TICKS_MAX, { clock: () => readings++ * tickMs });
+      bench.settle(0);
+      readings = 0;
+      bench.turns.step(EVERY_MS);
+      assert.equal(bench.engine.totalJobs, ticks);
+      assert.equal(bench.turns.dueAtMs, 0, "the rest is due");
+    });
+
+  for (const room of [1, 2, 10, TURN_TICKS_MAX - 1])
+    it(`when the log has no more room, after ${room} ticks, and goes on when it has`, () => {
+      let jobs = Number.POSITIVE_INFINITY;
+      const bench: TurnsBench = new TurnsBench(TURN_TICKS_MAX, {
+        mayLog: () => bench.engine.totalJobs < jobs,
+      });
+      bench.settle(0);
+      for (jobs = room; jobs < TURN_TICKS_MAX; jobs += room) {
+        bench.turns.step(EVERY_MS);
+        assert.equal(bench.engine.totalJobs, jobs);
+        assert.equal(bench.turns.dueAtMs, Number.POSITIVE_INFINITY);
+      }
+      jobs = Number.POSITIVE_INFINITY;
+      bench.settle(EVERY_MS);
+      assert.equal(bench.engine.totalJobs, TURN_TICKS_MAX);
+    });
+});
+
+describe("the shard looks", () => {
+  for (const [offsetMs, dueAtMs] of [
+    [0, EVERY_MS],
+    [0.5, EVERY_MS],
+    [-0.5, EVERY_MS + 1],
+    [1, EVERY_MS - 1],
+    [1.5, EVERY_MS - 1],
+  ] as const)
+    it(`when its own clock says that a tick is due, with the wall clock ahead by ${offsetMs} ms`, () => {
+      const bench = new TurnsBench(1, { wallOffsetMs: () => offsetMs });
+      bench.settle(EVERY_MS - 500);
+      assert.equal(bench.turns.dueAtMs, dueAtMs);
+      bench.turns.step(dueAtMs - 1);
+      assert.equal(bench.engine.totalJobs, 0);
+      bench.turns.step(dueAtMs);
+      assert.equal(bench.engine.totalJobs, 1);
+    });
+
+  for (const [nowMs, dueAtMs] of [
+    [EVERY_MS - 1001, EVERY_MS - 1],
+    [EVERY_MS - 1000, EVERY_MS],
+    [EVERY_MS - 999, EVERY_MS],
+    [EVERY_MS - 1, EVERY_MS],
+  ] as const)
+    it(`after a second at the latest, at ${nowMs} ms`, () => {
+      const bench = new TurnsBench(1);
+      bench.settle(nowMs);
+      assert.equal(bench.turns.dueAtMs, dueAtMs);
+    });
+});
+
+describe("a clock that goes back", () => {
+  for (const [backMs, isNoticed] of [
+    [BACK_MS_MAX, false],
+    [BACK_MS_MAX + 1001, true],
+    [2 * BACK_MS_MAX - 1, true],
+    [2 * BACK_MS_MAX, true],
+    [2 * BACK_MS_MAX + 1001, true],
+  ] as const)
+    it(`by ${backMs} ms is ${isNoticed ? "" : "not "}noticed, also the second time`, () => {
+      let offsetMs = 0;
+      const bench = new TurnsBench(1, { wallOffsetMs: () => offsetMs });
+      const schedule = bench.engine.schedules.table.get("s1")!;
+      let nowMs = 100 * EVERY_MS;
+      for (let time = 1; time <= 2; time++) {
+        bench.settle(nowMs);
+        assert.equal(schedule.nextMs, nowMs + offsetMs + EVERY_MS);
+        offsetMs -= backMs;
+        nowMs += 1000;
+        const { nextMs } = schedule;
+        bench.settle(nowMs);
+        const first = Math.floor((nowMs + offsetMs) / EVERY_MS + 1) * EVERY_MS;
+        assert.equal(schedule.nextMs, isNoticed ? first : nextMs);
+        nowMs = schedule.nextMs - offsetMs;
+      }
+    });
+});
+
+describe("a clock that goes ahead again", () => {
+  /** All schedules are held: their next ticks went back with the clock, and it has come forward. */
+  const heldBench = (options: Partial<ScheduleTurnsOptions> = {}): [bench: TurnsBench, heldMs: number] => {
+    let offsetMs = 0;
+    const bench = new TurnsBench(2 * TURN_TICKS_MAX, { wallOffsetMs: () => offsetMs, ...options });
+    bench.settle(100 * EVERY_MS);
+    offsetMs = -50 * EVERY_MS;
+    bench.settle(100 * EVERY_MS + 1000);
+    assert.equal(bench.engine.schedules.table.held.size, 2 * TURN_TICKS_MAX);
+    offsetMs = 0;
+    return [bench, 101 * EVERY_MS];
+  };
+  const NOW_MS = 100 * EVERY_MS + 2000;
+
+  for (const [tickMs, ended] of [
+    [0, TURN_TICKS_MAX],
+    [TURN_MS / 4, 5],
+    [TURN_MS + 0.01, 1],
+  ] as const)
+    it(`gives back the ticks of ${ended} schedules in a turn if each takes ${tickMs} ms`, () => {
+      let readings = 0;
+      const [bench, heldMs] = heldBench({ clock: () => readings++ * tickMs });
+      const { table } = bench.engine.schedules;
+      const jobs = bench.engine.totalJobs;
+      readings = 0;
+      bench.turns.step(NOW_MS);
+      assert.equal(table.held.size, 2 * TURN_TICKS_MAX - ended);
+      assert.equal(bench.turns.dueAtMs, 0, "the rest is due");
+      bench.settle(NOW_MS);
+      assert.equal(table.held.size, 0);
+      assert.deepEqual([...new Set([...table.values()].map(({ nextMs }) => nextMs))], [heldMs]);
+      assert.equal(bench.engine.totalJobs, jobs, "no tick that was dealt with puts another job");
+    });
+
+  it("gives them back only while the log has room", () => {
+    let room = true;
+    const [bench] = heldBench({ mayLog: () => room });
+    const { table } = bench.engine.schedules;
+    room = false;
+    bench.turns.step(NOW_MS);
+    assert.equal(table.held.size, 2 * TURN_TICKS_MAX);
+    room = true;
+    bench.settle(NOW_MS);
+    assert.equal(table.held.size, 0);
+  });
+});
+
+describe("the next runs of a schedule", () => {
+  const expected = [1, 2, 3, 4, 5].map((tick) => tick * EVERY_MS);
+  const runsOf = (
+    bench: TurnsBench,
+    meanwhile: (step: number) => void,
+  ): [steps: number, runs: readonly number[]] => {
+    let found: readonly number[] = [];
+    const runs = new NextRuns(bench.engine.schedules, "s1", (_, all) => {
+      found = all;
+    });
+    for (let step = 1; ; step++) {
+      assert.ok(step < 20, "they end");
+      if (runs.step()) {
+        runs.finish();
+        return [step, found];
+      }
+      meanwhile(step);
+    }
+  };
+
+  it("are five, one for each step", () => {
+    assert.deepEqual(
+      runsOf(new TurnsBench(1), () => {}),
+      [5, expected],
+    );
+  });
+
+  for (const at of [1, 3, 4])
+    it(`begin anew if it is set again, or its tick has come, after ${at} steps`, () => {
+      const again = new TurnsBench(1);
+      const later = expected.map((tick) => 2 * tick);
+      const set = (step: number): void => void (step === at && again.set("s1", 2 * EVERY_MS));
+      assert.deepEqual(runsOf(again, set), [at + 5, later]);
+      const ticked = new TurnsBench(1);
+      const tick = (step: number): void => void (step === at && ticked.settle(EVERY_MS));
+      assert.deepEqual(runsOf(ticked, tick), [at + 5, expected.map((each) => each + EVERY_MS)]);
+    });
+
+  it("are none if it is deleted meanwhile, and end where its ticks end", () => {
+    const gone = new TurnsBench(1);
+    const { schedules } = gone.engine;
+    assert.deepEqual(
+      runsOf(gone, (step) => step === 2 && schedules.delete(schedules.table.get("s1")!)),
+      [3, []],
+    );
+    const ending = new TurnsBench(1);
+    ending.engine.schedules.table.get("s1")!.nextMs = Number.POSITIVE_INFINITY;
+    assert.deepEqual(
+      runsOf(ending, () => {}),
+      [1, [Number.POSITIVE_INFINITY]],
+    );
+  });
+});
