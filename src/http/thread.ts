@@ -1,7 +1,7 @@
 // Entry point of the HTTP thread.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { keepTickMaps } from "../loop/role.ts";
+import { keepTickMaps } from "../loop/keep-tick-maps.ts";
 import type { HttpThreadData, HttpThreadPort } from "./http-thread.ts";
 
 keepTickMaps();

@@ -1,7 +1,6 @@
 // One shard with everything that its thread needs: engine, part of the log, loop. The thread is its
 // own or an acceptor's.
 
-import { randomInt } from "node:crypto";
 import { assert } from "../base/assert.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
@@ -211,6 +210,9 @@ interface RecoveryPort {
   close(): void;
 }
 
+/** Not of node:crypto, for the simulator imports this file in a browser, too. */
+const randomWord = (): number => crypto.getRandomValues(new Uint32Array(1))[0]!;
+
 export class ShardRuntime {
   readonly role: ShardLoop;
   readonly counters: TurnCounters;
@@ -239,7 +241,7 @@ export class ShardRuntime {
       quoteNames: options.quoteNames,
       clock: monotonicMs,
       wallOffsetMs,
-      keySeed: [randomInt(2 ** 32), randomInt(2 ** 32)],
+      keySeed: [randomWord(), randomWord()],
       ...(records === undefined ? {} : { records }),
     });
     this.#core = core;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { describe, it } from "node:test";
 
-const MODULE = new URL("../../../src/loop/role.ts", import.meta.url).href;
+const MODULE = new URL("../../../src/loop/keep-tick-maps.ts", import.meta.url).href;
 
 /**
  * CPU time of ticks behind a full collection that found none under way, as in a thread that has
