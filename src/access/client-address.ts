@@ -157,7 +157,6 @@ export class FailureLimit {
     else if (underWay.count === 0) this.#underWay.delete(network);
   }
 
-  /** Returns the failures of a network in this minute. */
   #failuresOf(network: string, nowMs: number): Failures {
     const before = this.#failures.get(network);
     if (before !== undefined && nowMs < before.sinceMs + WINDOW_MS) return before;

@@ -23,7 +23,6 @@ export function isCutSecret(text: string): boolean {
   return text.startsWith(PREFIX) && text.length !== SECRET_LENGTH;
 }
 
-/** Returns the hash of a generated secret, in hex. */
 export function hashOf(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }

@@ -135,7 +135,6 @@ function endOfDay(text: string): number {
   return ms + DAY_MS;
 }
 
-/** Returns the token's line in the file. */
 export function tokenLine(token: Token): string {
   const words = [token.name, token.roles.join(","), proofText(token.proof)];
   if (token.tubes !== undefined) words.push(`tubes=${token.tubes.join(",")}`);

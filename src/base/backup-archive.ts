@@ -86,7 +86,6 @@ export function paddingOf(bytes: number): Uint8Array {
   return new Uint8Array((BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES);
 }
 
-/** Returns the header before the bytes of a segment. */
 export function segmentHead(number: number, bytes: number, atMs: number): Uint8Array {
   return encodeHeader(segmentName(number), bytes, atMs);
 }
@@ -96,7 +95,6 @@ function textFile(name: string, value: unknown, atMs: number): Uint8Array[] {
   return [encodeHeader(name, text.length, atMs), text, paddingOf(text.length)];
 }
 
-/** Returns the beginning of an archive. */
 export function backupHead(begin: BackupBegin): Uint8Array[] {
   return textFile(BEGIN_NAME, { runnerbeanBackup: FORMAT, ...begin }, begin.createdAtMs);
 }

@@ -35,7 +35,6 @@ export interface OutputOptions {
 
 const textOf = (cell: Cell): string => (cell === null || cell === undefined ? "-" : printable(`${cell}`));
 
-/** Returns a table of the rows, with these columns. */
 export function rowsText(rows: readonly Row[], columns: readonly string[], forPeople: boolean): string {
   const lines = [columns.map(printable), ...rows.map((row) => columns.map((column) => textOf(row[column])))];
   if (!forPeople) return lines.map((cells) => `${cells.join("\t")}\n`).join("");

@@ -395,7 +395,6 @@ function switchOf(text: string): boolean {
   throw new SettingError(`${said(text)} is neither true nor false`);
 }
 
-/** Returns the long flags of the rows, for messages. */
 export function flagsOf<O>(rows: readonly Setting<O>[]): string[] {
   return rows.flatMap((row) => ("flags" in row ? (longFlagOf(row) ?? []) : []));
 }

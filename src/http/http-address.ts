@@ -36,7 +36,6 @@ export interface HttpListener {
   readonly isSecure: boolean;
 }
 
-/** Returns the address that it listens on. */
 export async function listen({ api, address }: HttpListener): Promise<string> {
   await api.ready();
   const where = await api.listen(address);

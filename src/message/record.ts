@@ -149,7 +149,6 @@ export function emptyRecordFields(): RecordFields {
   };
 }
 
-/** Returns a copy that shares no counters. */
 export const copyOfFields = (fields: RecordFields): RecordFields => ({
   ...fields,
   counters: fields.counters.slice(),

@@ -377,7 +377,6 @@ export class HandleBytes {
   }
 }
 
-/** Returns the handle in the body of a PutStored. */
 export function handleOf(body: Span): number {
   const { bytes, start } = body;
   return (

@@ -458,7 +458,6 @@ export const binlogRole = (topology: Topology): number => topology.shards + topo
 /** Returns the index of the HTTP thread's counters. */
 export const httpRole = (topology: Topology): number => binlogRole(topology) + 1;
 
-/** Returns the index of the counters of the role at a port. */
 export const portRole = (topology: Topology, port: number): number =>
   port === httpPort(topology) ? httpRole(topology) : acceptorRole(topology, port);
 
@@ -474,7 +473,6 @@ export function lateReaders(topology: Topology): (acceptor: number) => boolean {
 /** Returns the number of roles whose counters `stats` adds up: all but the HTTP thread's. */
 export const rolesOf = (topology: Topology): number => binlogRole(topology) + 1;
 
-/** Returns the counters of one role. */
 export function countersOf(topology: Topology, role: number): Float64Array {
   return new Float64Array(topology.counters, role * COUNTERS_PER_ROLE * 8, COUNTERS_PER_ROLE);
 }

@@ -60,7 +60,6 @@ export function failureEnd(bytes: Uint8Array, at: number): number {
   return at + FAILURE_HEAD_BYTES + bytes[at + 13]! + bytes[at + 14]! + 256 * bytes[at + 15]!;
 }
 
-/** Returns whether the bytes are one to FAILURES_MAX whole failures. */
 export function failuresAreWhole(bytes: Uint8Array): boolean {
   let count = 0;
   let at = 0;

@@ -40,7 +40,6 @@ export function mergedSchedules(pages: readonly SchedulePage[], limit: number): 
   return schedulePage(sorted, limit, end !== undefined);
 }
 
-/** Returns the text for the client. */
 export function scheduleListText({ lines, hasMore }: SchedulePage): string {
   const next = JSON.stringify(hasMore ? (lines.at(-1)?.name ?? "") : "");
   const text = lines.map(({ line }) => line).join("");

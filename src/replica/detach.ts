@@ -15,7 +15,6 @@ import { DETACHED, follows, LogError, newTag, placeBefore, type SharedLog } from
 /** Number of attempts: the primary may append or purge in between. */
 const TRIES = 50;
 
-/** Returns a description of the result. */
 export async function detach(log: Pick<SharedLog, "ends" | "read" | "append">): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {

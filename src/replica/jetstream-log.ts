@@ -218,7 +218,6 @@ export class JetStreamLog {
     }
   }
 
-  /** Returns the identity that the group got at its creation. */
   async identity(): Promise<Pick<StreamOptions, "groupId" | "seed">> {
     const { metadata = {} } = (await this.#info()).config;
     return {

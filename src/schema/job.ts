@@ -60,7 +60,6 @@ export const FIXED_COUNTERS: number = JOB_COUNTERS.length - RARE_COUNTERS;
 export const fixedCounters = (values: Partial<JobCounters> = {}): Uint32Array =>
   Uint32Array.from(JOB_COUNTERS.slice(0, FIXED_COUNTERS), (name) => values[name] ?? 0);
 
-/** Returns an object with a value for each counter. */
 export const eachJobCounter = <Value>(
   toValue: (name: JobCounterName, at: JobCounter) => Value,
 ): Readonly<Record<JobCounterName, Value>> =>

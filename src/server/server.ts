@@ -345,7 +345,6 @@ class Server {
     };
   }
 
-  /** Returns the listen addresses, each with a flag for TLS. */
   async #addresses(): Promise<[listen: Listen, isTls: boolean][]> {
     const { listen, listeners } = this.#options;
     if (listen === "none" && listeners.length === 0)

@@ -111,9 +111,9 @@ describe("the check of the rooms (canary)", () => {
     const ring: Source[] = [
       { path: "binlog/thread.ts", text: line("./live/a.ts") },
       { path: "binlog/live/a.ts", text: `import {\n  b,\n} from "./b.ts";` },
-      { path: "binlog/live/b.ts", text: `${line("./c.ts")}\n${line("../format/d.ts")}` },
+      { path: "binlog/live/b.ts", text: `${line("./c.ts")}\n${line("../segments/d.ts")}` },
       { path: "binlog/live/c.ts", text: line("./a.ts") },
-      { path: "binlog/format/d.ts", text: `// ${line("../live/a.ts")}` },
+      { path: "binlog/segments/d.ts", text: `// ${line("../live/a.ts")}` },
     ];
     assert.deepEqual(circles(ring), [
       "binlog/live/a.ts -> binlog/live/b.ts -> binlog/live/c.ts -> binlog/live/a.ts",

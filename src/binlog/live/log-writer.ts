@@ -74,7 +74,6 @@ export class StorageTimings {
     this.batchRecords.recordValue(records);
   }
 
-  /** Returns a one-line summary for the operator. */
   summary(): string {
     const quantiles = (each: Histogram): string =>
       `p50 ${each.getValueAtPercentile(50)}, p99 ${each.getValueAtPercentile(99)}, max ${each.maxValue}`;

@@ -74,7 +74,6 @@ export function bookRecords(verdict: LogVerdict): LogBooks {
   return { table, index, unfinished: unfinished.length };
 }
 
-/** Returns the settings of tubes in the log, by pattern. */
 export function settingsOf(books: LogBooks): Map<string, string> {
   const settings = new Map([...books.index.settings].map(([pattern, { text }]) => [pattern, text]));
   settings.delete(CLOCK_PATTERN);

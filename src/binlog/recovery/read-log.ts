@@ -57,7 +57,6 @@ function sizeOf(disk: Disk, number: number): number {
   }
 }
 
-/** Returns the verdict on the log, and its books. */
 export async function readLog(
   options: Pick<OpenOptions, "disk" | "parallel" | "progress" | "stopping">,
   salvage: boolean,

@@ -252,7 +252,6 @@ const REMEMBERED = 0x8000_0000;
 /** Flag of a full record that is a schedule. */
 const SCHEDULE = 0x4000_0000;
 
-/** Returns the number of bytes of the frame. */
 const bytesOf = (word: number): number => (word & ~(REMEMBERED | SCHEDULE)) >>> 0;
 const isRemembered = (word: number): boolean => (word & REMEMBERED) !== 0;
 const isSchedule = (word: number): boolean => (word & SCHEDULE) !== 0;

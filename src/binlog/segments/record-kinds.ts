@@ -33,7 +33,6 @@ export const isUpdate = (kind: number): boolean => kind === RecordKind.update;
 export const isSetting = (kind: number): boolean => kind === RecordKind.setting;
 /** Returns whether the record says how many members of a batch have ended; it deletes one. */
 export const isTally = (kind: number): boolean => kind === RecordKind.tally;
-/** Returns whether the record is the state of a batch. */
 export const isBatch = (kind: number): boolean => kind === RecordKind.batch;
 
 /**
@@ -103,7 +102,6 @@ export function isBeyondVersion1(view: DataView, at: number): boolean {
   }
 }
 
-/** Returns the pattern and the text of a SETTING. */
 export function settingOf(
   { bytes, view }: Memory,
   at: number,

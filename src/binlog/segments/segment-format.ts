@@ -201,7 +201,6 @@ export function sealFrame(
   view.setUint32(at, recordChecksum(bytes, at + 4, at + FRAME_BYTES + recordBytes, salt), true);
 }
 
-/** Returns the sequence number in a frame. */
 export function frameSequence(view: DataView, at: number): number {
   return view.getUint32(at + 12, true) * 0x1_0000_0000 + view.getUint32(at + 8, true);
 }

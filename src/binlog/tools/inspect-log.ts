@@ -130,7 +130,6 @@ function tubesOf(disk: Disk, verdict: LogVerdict, books: LogBooks): TubeReport[]
   return [...tubes.values()].sort((a, b) => (a.tube < b.tube ? -1 : 1));
 }
 
-/** Returns the report as text. */
 export function inspectText(report: InspectReport): string {
   const time = (ms: number) => (ms === 0 ? "-" : new Date(ms).toISOString().slice(0, 19));
   const segments = report.segments.map((s) => [

@@ -22,7 +22,6 @@ const LIMIT_MAX = 1000;
 type View = Readonly<Record<string, unknown>>;
 
 const isRunnerbean = (name: unknown): boolean => name === "runnerbean";
-/** Returns the shape of a response with a list of objects under this name. */
 const viewsOf = (name: string): Shape => ({ [name]: isListOf(isObject) });
 
 export function httpCommands(): Command[] {

@@ -34,7 +34,6 @@ export class TopKeys {
     this.filter = filter;
   }
 
-  /** Returns the filter as a glob. */
   get glob(): string {
     return /[*?]/.test(this.filter) ? this.filter : `*${this.filter}*`;
   }

@@ -94,7 +94,6 @@ export class WireSplitter {
   }
 }
 
-/** Returns the length of the body that follows a command line. */
 export function bodyOfCommand(line: string): number | undefined {
   if (!/^put\b/.test(line)) return undefined;
   const bytes = PUT.exec(line)?.[1];
@@ -102,7 +101,6 @@ export function bodyOfCommand(line: string): number | undefined {
   return Number(bytes);
 }
 
-/** Returns the length of the body that follows a reply line. */
 export function bodyOfReply(line: string): number | undefined {
   const bytes = WITH_BODY.exec(line)?.[1];
   return bytes === undefined ? undefined : Number(bytes);

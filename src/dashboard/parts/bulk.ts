@@ -343,7 +343,6 @@ class BulkAsking {
     return { set };
   }
 
-  /** Returns whether the task was stopped. */
   async #step({ tube, where }: Step, more: object): Promise<boolean> {
     const asked = { states: this.#chosen, ...(where === undefined ? {} : { where }), ...more };
     this.#task = undefined;

@@ -152,7 +152,6 @@ function keysOf(table: string, columns: readonly Choosable[]): ReadonlySet<strin
   );
 }
 
-/** Returns the columns to show, in the order of the table. */
 export function shownColumns<C extends Choosable>(table: string, columns: readonly C[]): C[] {
   const keys = keysOf(table, columns);
   return columns.filter(({ key }) => keys.has(key));

@@ -96,7 +96,6 @@ export class EventHub {
     return new Date(this.#service.wallMs()).toISOString();
   }
 
-  /** Returns a refusal as an answer. */
   refused(path: string, error: unknown): Answer {
     const problem = error instanceof Problem ? error : new Problem("busy", "The server is busy.");
     return { path, status: problem.status, content: problem.body("") };

@@ -178,7 +178,6 @@ const MAY_BE_SECRET = /^(?:\/token)?$/;
 
 const unescapePointer = (key: string): string => key.replaceAll("~1", "/").replaceAll("~0", "~");
 
-/** Returns the names of the fields that the schema knows at a path. */
 function fieldsAt(schema: TSchema, path: readonly string[]): readonly string[] {
   let here: unknown = schema;
   for (const key of path) {

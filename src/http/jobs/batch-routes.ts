@@ -121,7 +121,6 @@ const addListAndShow: Routes = (api, service) => {
   );
 };
 
-/** Returns undefined for all batches. */
 function filterOf({
   match,
   state,

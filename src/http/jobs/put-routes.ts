@@ -150,7 +150,6 @@ function batchText(job: Options, query: Options): string {
   return text;
 }
 
-/** Returns the options about a unique key. */
 function keyOptions(job: Options, query: Options): string {
   const uniqueFor = job.uniqueFor ?? query.uniqueFor;
   const uniqueUntil = job.uniqueUntil ?? query.uniqueUntil;

@@ -269,7 +269,6 @@ function refusedSet(reply: string, service: Service): Problem {
   return refused(reply, service);
 }
 
-/** Returns the numbers and options of set-schedule. */
 function setOptions(asked: Static<typeof NewSchedule>, bytes: number): string {
   const { cron, every, tz, missed, pri = PRI, delay = 0, ttr = TTR_SECONDS, ttl, group, weight } = asked;
   if ((cron === undefined) === (every === undefined))

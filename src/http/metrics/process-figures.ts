@@ -40,7 +40,6 @@ function* threads(): Iterable<{ name: string; user: number; system: number }> {
   }
 }
 
-/** Returns the number of open descriptors of the process. */
 export function openDescriptors(): number {
   // This listing itself has opened one of them.
   return Math.max(0, listed("/proc/self/fd").length - 1);

@@ -32,7 +32,6 @@ import { HELP, nameOf } from "./tube-families.ts";
 
 // Metrics of batches and schedules: sums over all of them, since each may have a name of its own.
 
-/** Returns a sample for each value of a label. */
 const by = (label: string, values: Readonly<Record<string, number>>): Sample[] =>
   Object.entries(values).map(([word, value]) => ({ value, labels: { [label]: word } as Labels }));
 

@@ -167,7 +167,6 @@ export class Backup {
     return head;
   }
 
-  /** Returns its checksum. */
   async *#segment(number: number, atMs: number, pace: Pace): AsyncGenerator<Uint8Array, number> {
     const file = await open(this.#pathOf(number), "r");
     try {

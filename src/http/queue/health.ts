@@ -83,7 +83,6 @@ function certificatesThatEnd({ state, wallMs }: Service): string {
     .join(", ");
 }
 
-/** Returns all checks by name. */
 export function checksOf(
   service: Service,
 ): Record<"live" | "ready" | "puts" | "log" | "certificates" | "memory" | "draining", Verdict> {

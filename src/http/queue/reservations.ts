@@ -175,7 +175,6 @@ export class Reservations {
   }
 }
 
-/** Returns the number of tubes in a connection's key. */
 const tubesIn = (key: string): number => key.split(" ").length;
 
 /** The reserves of one request. It sends further chunks as long as jobs are ready. */

@@ -227,7 +227,6 @@ export class LeaseTable {
     return timingSafeEqual(mac.subarray(0, MAC_BYTES), bytes.subarray(SIGNED_BYTES)) ? key : undefined;
   }
 
-  /** Returns the act that finished a lease, if it is remembered. */
   finishedBy({ id, reserves }: LeaseKey): string | undefined {
     return this.#finished.actOf(id, reserves, this.#nowMs());
   }

@@ -153,7 +153,6 @@ export class TubeHistory {
       kept.values.set(kept.base, (missed % POINTS) * TUBE_SERIES_NAMES.length);
   }
 
-  /** Returns the histories of the busiest tubes, for saving. */
   get saved(): SavedTubes {
     const first = Math.max(0, this.#points - POINTS);
     const busiest = [...this.#kept]

@@ -403,7 +403,6 @@ function firstOf(
   return kept;
 }
 
-/** Returns the requested order. */
 function orderOf(
   measured: MeasuredTubes,
   sort: string,

@@ -46,7 +46,6 @@ export async function listenAddress(
   return await tcpAddress(options.listen, options.port);
 }
 
-/** Returns the address of a further listener. */
 export async function furtherAddress(
   { address, mode, group }: ListenerOptions,
   notice: (text: string) => void,
@@ -80,7 +79,6 @@ async function tcpAddress(name: string, portName: string): Promise<Listen> {
   }
 }
 
-/** Returns the number of sockets that systemd passed to this process. */
 function inheritedSockets(environment: NodeJS.ProcessEnv): number {
   const { LISTEN_PID: pid, LISTEN_FDS: count } = environment;
   delete environment["LISTEN_PID"];
@@ -241,7 +239,6 @@ const PATH_ERRORS: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only",
 };
 
-/** Returns the operator's message for an error of listen(). */
 export function explainListenError(listen: Listen, code: string, message: string): OperatorError {
   if (listen.kind === "descriptor") {
     return listenError(`inherited fd is not a TCP or UNIX listening socket (${code})`);

@@ -110,7 +110,6 @@ export function readHttpAlso(tables: readonly FileTable[], read: ReadTable): Htt
   });
 }
 
-/** Returns the table for a parsed entry. */
 export function httpAlsoTable(also: HttpAlso): FileTable {
   const shown = HTTP_ALSO_SETTINGS.map((row) => [row.key, row.show(also)] as const);
   return Object.fromEntries(shown.filter(([, value]) => value !== undefined));

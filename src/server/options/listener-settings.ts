@@ -188,7 +188,6 @@ export function readListeners(tables: readonly FileTable[], read: ReadTable): Li
   });
 }
 
-/** Returns the table for a listener. */
 export function listenerTable(listener: ListenerOptions): FileTable {
   const table: Record<string, unknown> = {};
   const tls: Record<string, unknown> = {};

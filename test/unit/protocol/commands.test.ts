@@ -61,7 +61,7 @@ describe("the table of commands", () => {
     ]);
   });
 
-  it("matches the list in src/protocol/README.md (UPDATE=1 npm test -- command-list writes it)", () => {
+  it("matches the list in src/protocol/README.md (UPDATE=1 npm test -- protocol/commands writes it)", () => {
     const page = readFileSync(PAGE, "utf8");
     if (process.env["UPDATE"] === "1")
       writeFileSync(PAGE, page.replace(LIST, `$1${commandListMarkdown()}$3`));
