@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { hostname } from "node:os";
 import { reportLines } from "./command-text.ts";
 import { Closed, ConnectionLost, OtherServer, ProtocolError, ReplyError } from "./errors.ts";
-import { type Reply, Wire } from "./wire.ts";
+import { isValidAt, type Reply, Wire } from "./wire.ts";
 
 // The client's name on the server: the extension `name`.
 
@@ -51,7 +51,7 @@ export async function mustKnow(what: string, id: number, giver: Wire, wire: Wire
   const [given, known] = await Promise.all([giver.origins(), wire.origins()]);
   const [origin] = given.keys();
   // If the connection has broken meanwhile, the caller's command fails without being sent.
-  if (wire.isLost || (origin !== undefined && id < (known.get(origin) ?? 0))) return;
+  if (wire.isLost || isValidAt(known, origin, id)) return;
   throw new OtherServer(
     `${what}: nothing was sent, because the server is another one now: it was replaced, restored from a backup, or restarted without its log`,
   );

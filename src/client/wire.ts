@@ -210,6 +210,17 @@ export type Origins = ReadonlyMap<string, number>;
 
 const ALL_IDS = Number.POSITIVE_INFINITY;
 
+/** Reads the reply to `origins`, or to `stats`, whose `id` identifies a process. */
+export function originsIn(body: Uint8Array | undefined, isOrigins: boolean): Origins {
+  const pairs = reportLines(body).map((line) => line.split(": ") as [string, string]);
+  if (isOrigins) return new Map(pairs.map(([id, below]) => [id, below === "all" ? ALL_IDS : Number(below)]));
+  return new Map(pairs.filter(([key]) => key === "id").map(([, id]) => [id, ALL_IDS]));
+}
+
+/** Whether an id that the server `giver` gave means the same job where these origins are known. */
+export const isValidAt = (known: Origins, giver: string | undefined, id: number): boolean =>
+  giver !== undefined && id < (known.get(giver) ?? 0);
+
 const CR_LF = Buffer.from("\r\n");
 
 export class Wire {
@@ -267,15 +278,12 @@ export class Wire {
     return this.#isIdentified;
   }
 
-  /** Without the extension, `id` in `stats` identifies a process. */
   async #askOrigins(): Promise<Origins> {
     const has = this.extensions.has("origins");
     try {
       const { body } = await this.request(has ? "origins" : "stats", "OK");
-      const pairs = reportLines(body).map((line) => line.split(": ") as [string, string]);
       this.#isIdentified = true;
-      if (has) return new Map(pairs.map(([id, below]) => [id, below === "all" ? ALL_IDS : Number(below)]));
-      return new Map(pairs.filter(([key]) => key === "id").map(([, id]) => [id, ALL_IDS]));
+      return originsIn(body, has);
     } catch {
       // The connection broke, or the server doesn't say.
       return new Map();

@@ -3,7 +3,6 @@
 
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
-import { type AddressInfo, connect as connectSocket, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { connect, type Job, OtherServer, type Queue, text, work } from "../../src/client/client.ts";
@@ -12,6 +11,7 @@ import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { missingNats } from "../support/server/nats-cluster.ts";
+import { relay } from "../support/server/relay.ts";
 import { ServerGroup } from "../support/server/server-group.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
@@ -28,21 +28,7 @@ interface Place {
 
 /** A client of one address, behind which the server at the port of the moment is. */
 async function queueFor(t: TestContext, portOf: () => number): Promise<TextQueue> {
-  const sockets = new Set<Socket>();
-  const address = createServer((client) => {
-    const server = connectSocket(portOf(), "127.0.0.1");
-    for (const socket of [client, server]) sockets.add(socket.on("error", () => {}));
-    client.pipe(server).pipe(client);
-    client.on("close", () => server.destroy());
-    server.on("close", () => client.destroy());
-  });
-  await new Promise<void>((resolve) => address.listen(0, "127.0.0.1", resolve));
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    address.close();
-  });
-  const { port: listening } = address.address() as AddressInfo;
-  const queue = await connect(`127.0.0.1:${listening}`, {
+  const queue = await connect(`127.0.0.1:${await relay(t, portOf)}`, {
     codec: text(),
     retryMs: [10, 100],
     offlineMs: 120_000,

@@ -6,9 +6,13 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connect, NotFound, type Queue } from "../../src/client/client.ts";
+import { connect, NotFound, OtherServer, type Queue } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/machine/free-port.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { missingNats } from "../support/server/nats-cluster.ts";
+import { relay } from "../support/server/relay.ts";
+import { ServerGroup } from "../support/server/server-group.ts";
 import {
   endsWithUs,
   ourMain,
@@ -16,6 +20,7 @@ import {
   startServer,
   TEST_ENV,
 } from "../support/server/server-process.ts";
+import { runTool } from "../support/server/tool.ts";
 
 const LAUNCHER = fileURLToPath(new URL("../../bin/runnerbean", import.meta.url));
 
@@ -51,14 +56,15 @@ interface Bench {
   readonly path: string;
   readonly file: (name: string) => string;
   server: ServerProcess;
-  start(): Promise<ServerProcess>;
+  /** Starts the next server at the path, by default with the flags of the first. */
+  start(flags?: readonly string[]): Promise<ServerProcess>;
 }
 
-async function benchFor(t: TestContext, flags: readonly string[] = []): Promise<Bench> {
+async function benchFor(t: TestContext, firstFlags: readonly string[] = []): Promise<Bench> {
   const folder = temporaryFolder(t);
   const file = (name: string): string => join(folder, name);
   const path = file("socket");
-  const start = async (): Promise<ServerProcess> => {
+  const start = async (flags = firstFlags): Promise<ServerProcess> => {
     const server = await startServer({ kind: "ours", unixPath: path, flags });
     t.after(() => server.stop());
     return server;
@@ -70,11 +76,11 @@ async function benchFor(t: TestContext, flags: readonly string[] = []): Promise<
 }
 
 /** A command that says that it has begun, and ends when it may. */
-const patient = ({ file }: Bench): string =>
+const patient = ({ file }: Pick<Bench, "file">): string =>
   `touch ${file("begun")}; while ! [ -e ${file("go")} ]; do sleep 0.05; done; touch ${file("done")}`;
 
-const isGone = (bench: Bench, id: number): Promise<boolean> =>
-  bench.queue
+const isGone = ({ queue }: Pick<Bench, "queue">, id: number): Promise<boolean> =>
+  queue
     .job(id)
     .stats()
     .then(
@@ -162,6 +168,57 @@ describe("a shell worker", { concurrency: true }, () => {
     assert.equal((await bench.queue.job(id).stats()).tube, "payments");
     const next = await bench.queue.put("w", "y");
     await eventually("it does the next job", () => isGone(bench, next.id));
+    child.kill("SIGTERM");
+    assert.equal(await exited, 0);
+  });
+
+  it("settles nothing on a restored backup that gives the id again, and goes on", async (t) => {
+    const [log, restored] = [temporaryFolder(t), join(temporaryFolder(t), "log")];
+    const http = `127.0.0.1:${await freePort()}`;
+    const bench = await benchFor(t, ["-b", log, "--http", http]);
+    const archive = bench.file("backup.tar");
+    await bench.queue.put("other", "before the backup");
+    assert.equal((await runTool(["backup", `http://${http}`, archive])).code, 0);
+    const { id } = await bench.queue.put("w", "x");
+    const { child, exited, stderr } = startWorker(bench.path, patient(bench));
+    await eventually("the command runs", () => existsSync(bench.file("begun")));
+    await bench.server.stop();
+    assert.match((await runTool(["restore", archive, restored])).stderr, /^Restored 1 job/);
+    await bench.start(["-b", restored]);
+    const stranger = await bench.queue.put("payments", "never processed");
+    writeFileSync(bench.file("go"), "");
+    await eventually("it says so", () => stderr().includes(`job ${id} is not settled`));
+    assert.equal((await bench.queue.job(stranger.id).stats()).tube, "payments");
+    const next = await bench.queue.put("w", "y");
+    await eventually("it does the next job", () => isGone(bench, next.id));
+    child.kill("SIGTERM");
+    assert.equal(await exited, 0);
+  });
+
+  it("deletes its job after a fail-over to the other server of the group", {
+    skip: missingNats(),
+  }, async (t) => {
+    const group = await ServerGroup.start(t);
+    const primary = await group.primary();
+    const other = group.servers.find((server) => server !== primary)!;
+    const folder = temporaryFolder(t);
+    const file = (name: string): string => join(folder, name);
+    const path = file("socket");
+    let { port } = primary;
+    await relay(t, () => port, path);
+    const queue = await connect(`unix:${path}`, { retryMs: [10, 100], offlineMs: 60_000 });
+    t.after(() => queue.close());
+    const { id } = await queue.put("w", "x");
+    const { child, exited, stderr } = startWorker(path, patient({ file }), "--timeout", "60");
+    await eventually("the command runs", () => existsSync(file("begun")));
+    port = other.port;
+    primary.signal("SIGKILL");
+    writeFileSync(file("go"), "");
+    await eventually(
+      () => `the job is gone: ${stderr()}`,
+      () => isGone({ queue }, id).catch((error) => !(error instanceof OtherServer) && Promise.reject(error)),
+    );
+    assert.doesNotMatch(stderr(), /not settled/);
     child.kill("SIGTERM");
     assert.equal(await exited, 0);
   });

@@ -3,11 +3,19 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
-import { ourMain, type ServerProcess, startServer, TEST_ENV } from "../support/server/server-process.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import {
+  ourMain,
+  type ServerOptions,
+  type ServerProcess,
+  startServer,
+  TEST_ENV,
+} from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 interface Line {
@@ -29,9 +37,9 @@ class Shadow {
   stderr = "";
   readonly exited: Promise<number | null>;
 
-  constructor(port: number, old: ServerProcess, fresh: number) {
+  constructor(port: number, old: ServerProcess, fresh: string) {
     const args = ["shadow", "--old", `beanstalk://127.0.0.1:${old.port}`];
-    args.push("--new", `beanstalk://127.0.0.1:${fresh}`, "--listen", `127.0.0.1:${port}`, "--every", "1");
+    args.push("--new", fresh, "--listen", `127.0.0.1:${port}`, "--every", "1");
     this.port = port;
     this.child = spawn(process.execPath, [ourMain(TEST_ENV), ...args], { env: TEST_ENV });
     this.child.stdout!.on("data", (text) => {
@@ -66,19 +74,26 @@ class Shadow {
 }
 
 async function shadowed(t: TestContext, ...flags: string[]) {
+  return besideBeanstalkd(t, { kind: "ours", flags });
+}
+
+async function besideBeanstalkd(t: TestContext, options: ServerOptions) {
   const old = await startServer({ kind: "beanstalkd-1.12" });
   t.after(() => old.kill());
   // Its ids differ.
-  const fresh = await startServer({ kind: "ours", flags });
+  const fresh = await startServer(options);
   t.after(() => fresh.kill());
   const first = await WireClient.connect(fresh.address);
   for (let i = 0; i < 5; i++) await first.put("earlier");
   await first.ask("reserve");
   first.socket.destroy();
-  return { old, fresh, shadow: await startShadow(t, old, fresh.port) };
+  return { old, fresh, shadow: await startShadow(t, old, urlOf(fresh)) };
 }
 
-async function startShadow(t: TestContext, old: ServerProcess, fresh: number): Promise<Shadow> {
+const urlOf = ({ address }: ServerProcess): string =>
+  "path" in address ? `unix:${address.path}` : `beanstalk://127.0.0.1:${address.port}`;
+
+async function startShadow(t: TestContext, old: ServerProcess, fresh: string): Promise<Shadow> {
   const shadow = new Shadow(await freePort(), old, fresh);
   t.after(() => shadow.child.kill("SIGKILL"));
   await eventually(
@@ -196,11 +211,43 @@ describe("a shadow", () => {
     await eventually("the rest is given up, too", () => shadow.of("dropped").length >= 2);
     late.socket.destroy();
     // Even one that was never there.
-    const alone = await startShadow(t, old, await freePort());
+    const alone = await startShadow(t, old, `beanstalk://127.0.0.1:${await freePort()}`);
     const client = await alone.client();
     await work(client, "alone", 5);
     await eventually("it says so", () => alone.of("dropped").some(({ why }) => /ECONNREFUSED/.test(why!)));
   });
+
+  for (const [name, hasLog] of [
+    ["without its log", false],
+    ["with its log", true],
+  ] as const)
+    it(`addresses no other job on a new server that was restarted ${name}`, async (t) => {
+      if (!canRun(t, NEEDS.beanstalkd)) return;
+      const unixPath = join(temporaryFolder(t), "socket");
+      const options = { kind: "ours", unixPath, flags: hasLog ? ["-b", temporaryFolder(t)] : [] } as const;
+      const { fresh, shadow } = await besideBeanstalkd(t, options);
+      const before = await shadow.client();
+      assert.equal((await before.put("old job")).line, "INSERTED 1");
+      await eventually("it is repeated", () => shadow.of("summary").at(-1)?.same === 1);
+      await fresh.kill();
+      const next = await startServer(options);
+      t.after(() => next.kill());
+      const direct = await WireClient.connect(next.address);
+      // Without the log, these have the ids of the earlier jobs.
+      for (let i = 0; i < 6; i++) await direct.put(`later ${i}`);
+      const client = await shadow.client();
+      assert.match((await client.ask("reserve")).line, /^RESERVED 1 /);
+      assert.equal((await client.ask("delete 1")).line, "DELETED");
+      assert.equal((await client.put("next")).line, "INSERTED 2");
+      assert.equal((await client.ask("delete 2")).line, "DELETED");
+      const { skipped, different } = await eventually("all is compared", () => {
+        const summary = shadow.of("summary").at(-1);
+        return (summary?.same ?? 0) + (summary?.skipped ?? 0) >= 5 && summary!;
+      });
+      assert.deepEqual({ skipped, different }, { skipped: hasLog ? 0 : 2, different: 0 });
+      const { line } = await direct.ask("peek 6");
+      assert.equal(line, hasLog ? "NOT_FOUND" : "FOUND 6 7");
+    });
 
   it("goes on where nobody reads its report", async (t) => {
     if (!canRun(t, NEEDS.beanstalkd)) return;

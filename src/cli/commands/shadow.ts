@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { printableLines } from "../../base/text.ts";
-import { dialer } from "../../client/wire.ts";
+import { dialer, isValidAt, type Origins, originsIn } from "../../client/wire.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { whole } from "../argument.ts";
 import { CommandFailed, ExitCode, tell } from "../output.ts";
@@ -21,25 +21,30 @@ import {
   WireSplitter,
 } from "./wire-streams.ts";
 
-// Maps the ids of jobs on the old server to ids on the new one.
+// Maps the ids of jobs on the old server to ids on the new one. A new server that was restarted
+// without its log gives the same ids to other jobs: an id counts only on servers that continue the
+// log of the one that gave it.
 
 const IDS_MAX = 1_000_000;
 
+interface ShadowJob {
+  readonly id: number;
+  /** The new server that gave the id. */
+  readonly giver: string | undefined;
+}
+
 export class JobIdMap {
-  readonly #shadowOf = new Map<string, string>();
+  readonly #shadowOf = new Map<string, ShadowJob>();
   #first = Number.POSITIVE_INFINITY;
   /** Jobs for which the map had no room. */
   unmapped = 0;
 
-  /** Whether an unknown job may be one for which the map had no room. */
-  get isFull(): boolean {
-    return this.#shadowOf.size >= IDS_MAX;
-  }
-
-  /** Records a put. */
-  note(old: string, shadow: string): void {
-    this.#first = Math.min(this.#first, Number(old));
-    if (this.#shadowOf.size < IDS_MAX) this.#shadowOf.set(old, shadow);
+  /** Records a put that a new server with these origins answered. */
+  note(old: string, shadow: string, known: Origins): void {
+    this.saw(old);
+    const [giver] = known.keys();
+    if (this.#shadowOf.size < IDS_MAX || this.#shadowOf.has(old))
+      this.#shadowOf.set(old, { id: Number(shadow), giver });
     else this.unmapped++;
   }
 
@@ -52,8 +57,18 @@ export class JobIdMap {
     this.#shadowOf.delete(old);
   }
 
-  shadowOf(old: string): string | undefined {
-    return this.#shadowOf.get(old);
+  /** Returns the id on a new server with these origins. */
+  shadowOf(old: string, known: Origins): number | undefined {
+    const job = this.#shadowOf.get(old);
+    return job !== undefined && isValidAt(known, job.giver, job.id) ? job.id : undefined;
+  }
+
+  /**
+   * Returns whether the new server will never have the job under a known id: it was put before the
+   * first put that the shadow saw, the map had no room for it, or another new server got it.
+   */
+  isUnknowable(old: string): boolean {
+    return this.isOlder(old) || this.#shadowOf.has(old) || this.#shadowOf.size >= IDS_MAX;
   }
 
   /** Returns whether the job was there before the first put that the shadow saw. */
@@ -190,6 +205,8 @@ export class ShadowConnection {
   #isDropped = false;
   #hasEnded = false;
   #socket: Socket | undefined;
+  /** The new server, and those whose log it continues. */
+  #known: Origins = new Map();
   readonly #answers = new WireSplitter(bodyOfReply, REPLY_BYTES_MAX);
   #onAnswer: ((part: WirePart) => void) | undefined;
 
@@ -320,10 +337,19 @@ export class ShadowConnection {
       }),
     );
     this.#socket = socket;
-    if (token === undefined) return socket;
-    const { line } = await this.#ask({ line: `auth ${token}`, body: undefined });
-    if (line !== "AUTHENTICATED") throw new Error(`the new server rejects the token: ${line}`);
+    if (token !== undefined) {
+      const { line } = await this.#ask({ line: `auth ${token}`, body: undefined });
+      if (line !== "AUTHENTICATED") throw new Error(`the new server rejects the token: ${line}`);
+    }
+    this.#known = await this.#askOrigins();
     return socket;
+  }
+
+  async #askOrigins(): Promise<Origins> {
+    const { line, body } = await this.#ask({ line: "origins", body: undefined });
+    if (line.startsWith("OK")) return originsIn(body, true);
+    // Another beanstalkd.
+    return originsIn((await this.#ask({ line: "stats", body: undefined })).body, false);
   }
 
   #ask({ line, body }: WirePart): Promise<WirePart> {
@@ -355,14 +381,15 @@ export class ShadowConnection {
     const { counts } = this.#options.report;
     counts.commands++;
     const line = await this.#translated(command, reply);
-    if (line === undefined) {
-      counts.skipped++;
-      return;
+    if (line === undefined) counts.skipped++;
+    else {
+      const answer = await this.#askInTime({ line, body: command.body }, reply);
+      const wrong = this.#check(command, reply, answer);
+      if (wrong === undefined) counts.same++;
+      else this.#tell(wrong, command, reply, answer);
     }
-    const answer = await this.#askInTime({ line, body: command.body }, reply);
-    const wrong = this.#check(command, reply, answer);
-    if (wrong === undefined) counts.same++;
-    else this.#tell(wrong, command, reply, answer);
+    if (command.line.startsWith("delete ") && reply.line === "DELETED")
+      this.#options.ids.forget(ON_JOB.exec(command.line)?.[2] ?? "");
   }
 
   /**
@@ -382,13 +409,13 @@ export class ShadowConnection {
   }
 
   /** Another connection's put may be on its way. */
-  async #shadowOf(id: string, reply: WirePart): Promise<string | undefined> {
+  async #shadowOf(id: string, reply: WirePart): Promise<number | undefined> {
     const { ids } = this.#options;
     const untilMs = performance.now() + LATE_MS_MAX;
-    const isHopeless = reply.line === "NOT_FOUND" || ids.isFull;
     for (;;) {
-      const shadow = ids.shadowOf(id);
-      if (shadow !== undefined || isHopeless || ids.isOlder(id) || performance.now() > untilMs) return shadow;
+      const shadow = ids.shadowOf(id, this.#known);
+      const isHopeless = reply.line === "NOT_FOUND" || ids.isUnknowable(id);
+      if (shadow !== undefined || isHopeless || performance.now() > untilMs) return shadow;
       await sleep(LATE_LOOK_MS);
     }
   }
@@ -408,11 +435,11 @@ export class ShadowConnection {
     const { ids } = this.#options;
     const old = JOB_IN_REPLY.exec(reply.line)?.[1];
     const shadow = JOB_IN_REPLY.exec(answer.line)?.[1];
-    if (command.line.startsWith("put ") && old !== undefined && shadow !== undefined) ids.note(old, shadow);
-    else if (command.line.startsWith("delete ") && reply.line === "DELETED")
-      ids.forget(ON_JOB.exec(command.line)?.[2] ?? "");
-    else if (old !== undefined && shadow !== undefined && ids.shadowOf(old) !== shadow && !ids.isOlder(old))
-      return "different job";
+    if (command.line.startsWith("put ") && old !== undefined && shadow !== undefined)
+      ids.note(old, shadow, this.#known);
+    else if (old !== undefined && shadow !== undefined && !ids.isOlder(old)) {
+      if (ids.shadowOf(old, this.#known) !== Number(shadow)) return "different job";
+    }
     return differenceOf(command.line, reply, answer);
   }
 
