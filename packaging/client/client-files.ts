@@ -31,7 +31,7 @@ async function program(): Promise<string> {
     write: false,
   });
   // Keeps names, for stack traces.
-  const { code } = await transform(outputFiles[0]!.text, { minifyWhitespace: true, minifySyntax: true });
+  const { code } = await transform(outputFiles[0]!.text, { minify: true, keepNames: true });
   // The second pass drops this line, from which Node and others learn the names in CommonJS.
   return `${code}0 && (module.exports = { ${NAMES} });\n`;
 }

@@ -1,5 +1,6 @@
 // A tube and its management.
 
+import type { SettingChanges } from "../schema/setting.ts";
 import {
   camelCase,
   listedJob,
@@ -49,16 +50,8 @@ export type ListedJob<Out> = JobHandle<Out> & {
   readonly disconnects?: number;
 } & Readonly<Record<Words<"pri age ttr timeLeft reserves bytes">, number>>;
 
-type Numbers =
-  Words<"maxAttempts backoff backoffMax ttl maxJobs maxBytes maxReserved burst groupMaxReserved maxGroups">;
-
 /** Omitted settings stay as they are; null removes one. Durations in seconds. */
-export type TubeSettings = { readonly [Name in Numbers]?: number | null } & {
-  readonly deadLetter?: string | null;
-  readonly expire?: "delete" | "bury" | null;
-  /** Jobs / seconds. */
-  readonly rate?: `${number}/${number}` | null;
-};
+export type TubeSettings = SettingChanges;
 
 export class Tube<Out> {
   readonly #name: string;

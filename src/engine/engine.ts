@@ -10,6 +10,7 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { type BatchFacts, BatchState } from "../protocol/batch-facts.ts";
+import type { SettingValues } from "../schema/setting.ts";
 import { BodySearch, type JobFilter, JobWalk, TubeClearing } from "./job-walk.ts";
 import { ENDS } from "./jobs/ends.ts";
 import type { IndexPlace } from "./jobs/job-index.ts";
@@ -23,7 +24,6 @@ import type { BatchRow } from "./state/batch-table.ts";
 import { Session, Waiting, type Watch } from "./state/session.ts";
 import { Transfers } from "./transfers.ts";
 import type { Tube } from "./tubes/tube.ts";
-import type { SettingValues } from "./tubes/tube-settings.ts";
 import { SettingChange } from "./tubes/tube-table.ts";
 
 // The memory that clients make a shard keep, as --max-memory counts it. src/memory-bounds.md lists

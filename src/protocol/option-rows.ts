@@ -1,9 +1,13 @@
 // Descriptions of an extension's options, `name=value`, and the tags under which they travel to a
 // shard.
 
+import { SETTINGS } from "../schema/setting.ts";
 import { U32_MAX, WEIGHT_MAX } from "./limits.ts";
 
-/** Tags of options, 1 to 255. Only threads of one process exchange them. */
+/**
+ * Tags of options, 1 to 255. Only threads of one process exchange them. 48 to 79 are those of the
+ * settings of tubes (schema/setting.ts).
+ */
 export const OptionTag = {
   State: 1,
   Older: 2,
@@ -28,18 +32,6 @@ export const OptionTag = {
   OnDuplicate: 38,
   DebounceMax: 39,
   Meta: 40,
-  MaxAttempts: 48,
-  DeadLetter: 49,
-  Backoff: 50,
-  BackoffMax: 51,
-  Expire: 52,
-  MaxJobs: 53,
-  MaxBytes: 54,
-  MaxReserved: 55,
-  Rate: 56,
-  Burst: 57,
-  GroupMaxReserved: 58,
-  MaxGroups: 59,
   As: 80,
   Tube: 81,
   /** The name of a schedule, an argument that travels as the first of the options. */
@@ -138,29 +130,24 @@ export const batchMeta: OptionRow = {
 
 // Settings of tubes, as options of set-tube and as words in a line of `--tubes FILE`.
 
-/** Returns the name that an option has in JSON: "maxAttempts" for "max-attempts". */
-export const jsonNameOf = ({ name }: OptionRow): string =>
-  name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+/** How the parser reads each kind of setting, and how help texts write its value. */
+const SETTING_KINDS = {
+  number: { kind: OptionKind.Number, usage: "<n>" },
+  bytes: { kind: OptionKind.Number, max: Number.MAX_SAFE_INTEGER, usage: "<n>" },
+  duration: { kind: OptionKind.Duration, usage: "<duration>" },
+  tube: { kind: OptionKind.Tube, usage: "<tube>" },
+  word: { kind: OptionKind.Word, usage: "" },
+  rate: { kind: OptionKind.Rate, usage: "<n>/<seconds>" },
+} as const;
 
-export const EXPIRE_WORDS: readonly string[] = ["delete", "bury"];
-
-// biome-ignore format: a table
-export const SETTING_ROWS: readonly OptionRow[] = [
-  { name: "max-attempts", tag: OptionTag.MaxAttempts, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
-  { name: "dead-letter", tag: OptionTag.DeadLetter, kind: OptionKind.Tube, mayBeEmpty: true, usage: "<tube>" },
-  { name: "backoff", tag: OptionTag.Backoff, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
-  { name: "backoff-max", tag: OptionTag.BackoffMax, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
-  { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, mayBeEmpty: true, usage: "<duration>" },
-  { name: "expire", tag: OptionTag.Expire, kind: OptionKind.Word, words: EXPIRE_WORDS, mayBeEmpty: true, usage: "delete|bury" },
-  { name: "max-jobs", tag: OptionTag.MaxJobs, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
-  { name: "max-bytes", tag: OptionTag.MaxBytes, kind: OptionKind.Number, max: Number.MAX_SAFE_INTEGER, mayBeEmpty: true, usage: "<n>" },
-  { name: "max-reserved", tag: OptionTag.MaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
-  { name: "rate", tag: OptionTag.Rate, kind: OptionKind.Rate, mayBeEmpty: true, usage: "<n>/<seconds>" },
-  { name: "burst", tag: OptionTag.Burst, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
-  { name: "group-max-reserved", tag: OptionTag.GroupMaxReserved, kind: OptionKind.Number, min: 1, mayBeEmpty: true, usage: "<n>" },
-  { name: "max-groups", tag: OptionTag.MaxGroups, kind: OptionKind.Number, mayBeEmpty: true, usage: "<n>" },
-];
-
+export const SETTING_ROWS: readonly OptionRow[] = SETTINGS.map(({ word, tag, kind, min, words }) => ({
+  name: word,
+  tag: tag as OptionTag,
+  mayBeEmpty: true,
+  ...SETTING_KINDS[kind],
+  ...(min === undefined ? {} : { min }),
+  ...(words === undefined ? {} : { words: Object.keys(words), usage: Object.keys(words).join("|") }),
+}));
 // Options of commands that put, list, move, clear or update jobs.
 
 /** The words of the option `state`. */

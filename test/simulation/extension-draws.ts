@@ -217,7 +217,7 @@ export class ExtensionDraws {
       maxAttempts: random.pick([undefined, 1, 2]),
       backoffMs: random.pick([undefined, undefined, 700]),
       ttlMs: random.pick([undefined, undefined, 2000]),
-      expireBuries: random.pick([undefined, true, false]),
+      expire: random.pick([undefined, "bury", "delete"] as const),
       maxJobs: random.pick([undefined, undefined, 2, 5]),
       maxReserved: random.pick([undefined, undefined, 1, 2]),
       groupMaxReserved: random.pick([undefined, 1, 2]),

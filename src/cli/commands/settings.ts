@@ -1,7 +1,8 @@
 // `settings`: lists, shows and changes settings of tubes, over HTTP.
 
 import { type Command, InvalidArgumentError } from "commander";
-import { jsonNameOf, OptionKind, type OptionRow, SETTING_ROWS } from "../../protocol/option-rows.ts";
+import { SETTING_ROWS } from "../../protocol/option-rows.ts";
+import { SETTINGS, type Setting } from "../../schema/setting.ts";
 import { type Check, tube } from "../argument.ts";
 import { isListOf, isNumber, isObject, isText, resultOf } from "../http-session.ts";
 import { ExitCode, print, printOne, printRows } from "../output.ts";
@@ -23,8 +24,13 @@ interface Page {
 }
 type InEffect = Readonly<Record<string, { readonly value: string | number; readonly from: string }>>;
 
-const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [row.name, row]));
-const NAMES: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [jsonNameOf(row), row.name]));
+const BY_WORD: ReadonlyMap<string, Setting> = new Map(SETTINGS.map((setting) => [setting.word, setting]));
+/** The words of set-tube, by name in JSON. */
+const WORDS: ReadonlyMap<string, string> = new Map(SETTINGS.map(({ name, word }) => [name, word]));
+/** How each is written: "max-jobs=<n>". */
+const USAGE: ReadonlyMap<string, string> = new Map(
+  SETTING_ROWS.map(({ name, usage }) => [name, `${name}=${usage}`]),
+);
 
 const ONE = { pattern: isText, settings: isObject, tubes: isNumber };
 
@@ -78,7 +84,7 @@ async function all(target: Target): Promise<readonly One[]> {
 /** In the form of set-tube: "max-attempts=5 backoff=10". */
 const textOf = (settings: Values): string =>
   Object.entries(settings)
-    .map(([field, value]) => `${NAMES.get(field) ?? field}=${value}`)
+    .map(([field, value]) => `${WORDS.get(field) ?? field}=${value}`)
     .join(" ");
 
 function show(): Command {
@@ -109,7 +115,7 @@ async function showInEffect(target: Target, tube: string, options: CommonOptions
   const path = `/v1/tubes/-?${new URLSearchParams({ tube, missing: "zero" })}`;
   const found = await resultOf(target, path, { name: isText, settings: isObject });
   const rows = Object.entries(found["settings"] as InEffect).map(([field, { value, from }]) => ({
-    setting: NAMES.get(field) ?? field,
+    setting: WORDS.get(field) ?? field,
     value,
     from,
   }));
@@ -118,13 +124,13 @@ async function showInEffect(target: Target, tube: string, options: CommonOptions
 }
 
 function printSettings({ pattern, settings, tubes }: One, options: CommonOptions): void {
-  const named = Object.entries(settings).map(([field, value]) => [NAMES.get(field) ?? field, value]);
+  const named = Object.entries(settings).map(([field, value]) => [WORDS.get(field) ?? field, value]);
   if (options.json === true) print(JSON.stringify({ pattern, settings, tubes }));
   else printOne({ pattern, ...Object.fromEntries(named), tubes }, options);
 }
 
 function set(): Command {
-  const usage = SETTING_ROWS.map(({ name, usage }) => `  ${name}=${usage}`).join("\n");
+  const usage = Array.from(USAGE.values(), (each) => `  ${each}`).join("\n");
   return newCommand(
     "set <pattern> <settings...>",
     "change some settings of a tube, of tubes with a prefix (mail-*), or of all tubes (*)",
@@ -149,21 +155,23 @@ const partsOf = (text: string): [name: string, value: string] => {
 };
 
 const setting: Check = (text) => {
-  const row = ROWS.get(partsOf(text)[0]);
+  const [word, value] = partsOf(text);
+  const row = BY_WORD.get(word);
   if (!text.includes("=") || row === undefined)
-    throw new InvalidArgumentError(`Allowed: name=value, where the name is ${[...ROWS.keys()].join(", ")}.`);
-  if (isNumeric(row) && !/^(?:\d{1,16}(?:\.\d{1,3})?)?$/.test(partsOf(text)[1]))
-    throw new InvalidArgumentError(`Allowed: ${row.name}=${row.usage}, a number.`);
+    throw new InvalidArgumentError(
+      `Allowed: name=value, where the name is ${[...BY_WORD.keys()].join(", ")}.`,
+    );
+  if (isNumeric(row) && !/^(?:\d{1,16}(?:\.\d{1,3})?)?$/.test(value))
+    throw new InvalidArgumentError(`Allowed: ${USAGE.get(word)}, a number.`);
   return text;
 };
 
-const isNumeric = ({ kind }: OptionRow): boolean =>
-  kind === OptionKind.Number || kind === OptionKind.Duration;
+const isNumeric = ({ unset }: Setting): boolean => typeof unset === "number";
 
 function changeOf(text: string): [field: string, value: string | number | null] {
-  const [name, value] = partsOf(text);
-  const row = ROWS.get(name)!;
-  return [jsonNameOf(row), value === "" ? null : isNumeric(row) ? Number(value) : value];
+  const [word, value] = partsOf(text);
+  const row = BY_WORD.get(word)!;
+  return [row.name, value === "" ? null : isNumeric(row) ? Number(value) : value];
 }
 
 function remove(): Command {

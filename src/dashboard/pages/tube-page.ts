@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
+import { SETTINGS } from "../../schema/setting.ts";
 import type { ChosenJobs } from "../parts/bulk.ts";
 import { Asked } from "../parts/dialog.ts";
 import {
@@ -26,7 +27,7 @@ import { bytes, duration, exact, jobs as jobsInWords, rate, short, time } from "
 import { bodyStart, columnChoice, heldList, searching, shownColumns } from "../parts/lists.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import { type JobFilter, send, sendBulk } from "../parts/request.ts";
-import { SETTING_FIELDS, valueInWords } from "../parts/setting-fields.ts";
+import { valueInWords } from "../parts/setting-fields.ts";
 import type { InEffect } from "../parts/settings-dialog.ts";
 import type { JobCounts, JobRow, JobsPage, Refused, TubeRow, TubeTimes } from "../parts/view-types.ts";
 import { batchLink } from "./batch-page.ts";
@@ -391,7 +392,7 @@ function tubeSettings(
   { name: tube, settings, details }: SettingsOfTube & { readonly name: string },
   context: PageContext,
 ): Part {
-  const rows = SETTING_FIELDS.flatMap((field): [string, Part][] => {
+  const rows = SETTINGS.flatMap((field): [string, Part][] => {
     const setting = settings[field.name];
     if (setting === undefined) return [];
     const from = setting.from === tube ? nothing : html` <span class="quiet">from ${setting.from}</span>`;

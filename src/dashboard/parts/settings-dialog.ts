@@ -2,11 +2,12 @@
 // affected tubes and the changes.
 
 import { html, nothing } from "lit-html";
+import { SETTINGS, type Setting } from "../../schema/setting.ts";
 import { ask, tryAgain } from "./dialog.ts";
 import type { Part } from "./elements.ts";
 import { tubes } from "./format.ts";
 import { send } from "./request.ts";
-import { EXPIRED, SETTING_FIELDS, type SettingField, valueInWords } from "./setting-fields.ts";
+import { valueInWords } from "./setting-fields.ts";
 
 const TYPED_MS = 250;
 
@@ -95,9 +96,9 @@ class SettingsAsking {
     return this.#loaded === undefined ? "Set" : `Set for ${tubes(this.#loaded.tubes)}`;
   }
 
-  get #changes(): readonly SettingField[] {
+  get #changes(): readonly Setting[] {
     const before = this.#loaded?.settings ?? {};
-    return SETTING_FIELDS.filter(({ name }) => `${before[name] ?? ""}` !== (this.#typed[name] ?? ""));
+    return SETTINGS.filter(({ name }) => `${before[name] ?? ""}` !== (this.#typed[name] ?? ""));
   }
 
   content(): Part {
@@ -105,42 +106,41 @@ class SettingsAsking {
         <input name="pattern" required maxlength="200" autocomplete="off" spellcheck="false" .defaultValue=${this.#pattern}
           @input=${({ target }: Event) => this.#choose((target as HTMLInputElement).value.trim())}></label>
       <p aria-live="polite">${this.#fault !== "" ? tryAgain(this.#fault, () => void this.load()) : this.#loaded === undefined ? "…" : appliesTo(this.#loaded)}</p>
-      ${this.#loaded === undefined ? nothing : html`<div class="fields">${SETTING_FIELDS.map((field) => this.#field(field))}</div>`}
+      ${this.#loaded === undefined ? nothing : html`<div class="fields">${SETTINGS.map((field) => this.#field(field))}</div>`}
       <div aria-live="polite">${this.#summary()}</div>`;
   }
 
   /** Returns the value that a tube inherits: that of a pattern, or none. */
-  #otherwise(field: SettingField): string {
+  #otherwise(field: Setting): string {
     const inherited = this.#pattern === this.#tube ? this.#inEffect[field.name] : undefined;
     if (inherited === undefined || inherited.from === this.#tube) return "none";
     return `${valueInWords(field, inherited.value)} (${inherited.from})`;
   }
 
-  #field(field: SettingField): Part {
-    const { name, label, kind, hint } = field;
+  #field(field: Setting): Part {
+    const { name, label, kind, hint, words, unset } = field;
     const value = this.#typed[name] ?? "";
     const otherwise = this.#otherwise(field);
     const change = ({ target }: Event): void => {
       this.#typed[name] = (target as HTMLInputElement).value.trim();
       this.redraw();
     };
-    if (kind === "expire")
+    if (words !== undefined)
       return html`<label>${label}
         <select name=${name} @change=${change}>
-          <option value="" ?selected=${value === ""}>${otherwise === "none" ? (this.#pattern === this.#tube ? "not set (deleted)" : "not set") : otherwise}</option>
-          ${Object.entries(EXPIRED).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
+          <option value="" ?selected=${value === ""}>${otherwise === "none" ? (this.#pattern === this.#tube ? `not set (${words[unset]})` : "not set") : otherwise}</option>
+          ${Object.entries(words).map(([word, said]) => html`<option value=${word} ?selected=${word === value}>${said}</option>`)}
         </select></label>`;
-    const unit = kind === "seconds" ? ", s" : kind === "rate" ? ", jobs/seconds" : "";
-    const isText = kind === "text" || kind === "rate";
+    const unit = kind === "duration" ? ", s" : kind === "rate" ? ", jobs/seconds" : "";
     return html`<label title=${hint}>${label}${unit}
-      <input name=${name} type=${isText ? "text" : "number"} min="0" step=${kind === "seconds" ? "any" : "1"}
+      <input name=${name} type=${typeof unset === "string" ? "text" : "number"} min="0" step=${kind === "duration" ? "any" : "1"}
         placeholder=${otherwise} title=${otherwise === "none" ? nothing : otherwise} autocomplete="off" spellcheck="false" .value=${value} @input=${change}></label>`;
   }
 
   #summary(): Part {
     if (this.#loaded === undefined) return nothing;
     const before = this.#loaded.settings;
-    const said = (field: SettingField, value: number | string | undefined): string =>
+    const said = (field: Setting, value: number | string | undefined): string =>
       value === undefined || value === "" ? this.#otherwise(field) : valueInWords(field, value);
     if (this.#changes.length === 0) return html`<p class="quiet">No changes yet.</p>`;
     return html`<ul class="plain">
@@ -151,9 +151,9 @@ class SettingsAsking {
     </ul>`;
   }
 
-  #valueOf({ name, kind }: SettingField): number | string {
+  #valueOf({ name, unset }: Setting): number | string {
     const text = this.#typed[name] ?? "";
-    return text === "" || kind === "text" || kind === "rate" || kind === "expire" ? text : Number(text);
+    return text === "" || typeof unset === "string" ? text : Number(text);
   }
 
   async act(): Promise<string> {

@@ -8,6 +8,7 @@ import { latin1, Memory } from "../../base/bytes.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
 import { Attribute, type AttributeWriter, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
 import { JobCounter } from "../../schema/job.ts";
+import { NOTHING_SET } from "../../schema/setting.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { ENDS } from "../jobs/ends.ts";
 import {
@@ -23,7 +24,6 @@ import type { JobAttributes } from "../jobs/new-job.ts";
 import { NO_GROUP } from "../queues/job-groups.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
-import { NOTHING_SET } from "../tubes/tube-settings.ts";
 import type { Failures } from "./failures.ts";
 import { NO_ROW } from "./key-table.ts";
 import type { UniqueKeys } from "./unique-keys.ts";

@@ -367,7 +367,7 @@ export class Policies {
         jobs.pageOf(slot).extras!.expiryPosition[rowOf(slot)] === -1,
         "a job that expires is in no queue",
       );
-    if (tube.policy?.expireBuries === true) {
+    if (tube.policy?.expire === "bury") {
       this.failures.add(slot, ENDS.Expired.failure, NOBODY, nowMs);
       this.deaths.mark(slot, tube, DeathReason.Expired, nowMs);
       queues.becomeBuried(slot, tube, nowMs);

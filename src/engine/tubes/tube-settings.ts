@@ -2,48 +2,7 @@
 // its own name, else that of the longest prefix with a value, else that of `*`.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-
-/** The settings; durations in ms. */
-export interface SettingValues {
-  maxAttempts: number;
-  deadLetter: string;
-  backoffMs: number;
-  backoffMaxMs: number;
-  ttlMs: number;
-  /** Whether an expired job is buried instead of deleted. */
-  expireBuries: boolean;
-  maxJobs: number;
-  maxBytes: number;
-  /** Maximum number of simultaneous reservations. */
-  maxReserved: number;
-  /**
-   * Number of reservations per number of seconds, "5/60", or "" for no limit; and the size of a
-   * burst.
-   */
-  rate: string;
-  burst: number;
-  /** Maximum number of simultaneous reservations per group, and of groups. */
-  groupMaxReserved: number;
-  maxGroups: number;
-}
-export type SettingName = keyof SettingValues;
-
-/** The values without any setting. */
-export const NOTHING_SET: Readonly<SettingValues> = {
-  maxAttempts: 0,
-  deadLetter: "",
-  backoffMs: 0,
-  backoffMaxMs: Number.POSITIVE_INFINITY,
-  ttlMs: 0,
-  expireBuries: false,
-  maxJobs: Number.POSITIVE_INFINITY,
-  maxBytes: Number.POSITIVE_INFINITY,
-  maxReserved: Number.POSITIVE_INFINITY,
-  rate: "",
-  burst: 1,
-  groupMaxReserved: Number.POSITIVE_INFINITY,
-  maxGroups: 100_000,
-};
+import { NOTHING_SET, type SettingName, type SettingValues } from "../../schema/setting.ts";
 
 /** The settings of one tube, and the pattern that each comes from. */
 export interface TubePolicy extends Readonly<SettingValues> {

@@ -23,7 +23,7 @@ const JAVASCRIPT = "text/javascript; charset=utf-8";
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const DASHBOARD = join(HERE, "../../dashboard/");
 
-/** Modules of src/dashboard. Each is served under its base name. */
+/** Modules, from src/dashboard. Each is served under its base name. */
 const MODULES = [
   ...["app", "live", "parts/format", "pages/pages", "parts/elements", "parts/request"],
   // Loaded on demand.
@@ -34,6 +34,7 @@ const MODULES = [
     "pages/job-page",
     "parts/lists",
     "parts/dialog",
+    "../schema/setting",
     "parts/setting-fields",
     "parts/settings-dialog",
     "parts/bulk",

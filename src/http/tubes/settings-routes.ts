@@ -3,8 +3,8 @@
 import { type Static, type TObject, type TSchema, Type } from "typebox";
 import { matchesGlob } from "../../base/text.ts";
 import type { SettingInEffect } from "../../message/control.ts";
-import { jsonNameOf, OptionKind, type OptionRow, SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
+import { SETTINGS, type Setting } from "../../schema/setting.ts";
 import { answers, type Routes, requireServing, shardOf } from "../api/api.ts";
 import { decodeCursor, encodeCursor, toMilliseconds } from "../api/parameters.ts";
 import { Problem } from "../api/problem.ts";
@@ -20,55 +20,46 @@ type SettingJson = Readonly<Record<string, number | string>>;
 /** Some settings; null removes one. */
 type SettingChanges = Readonly<Record<string, number | string | null>>;
 
-const ROWS: ReadonlyMap<string, OptionRow> = new Map(SETTING_ROWS.map((row) => [jsonNameOf(row), row]));
-const FIELDS: ReadonlyMap<string, string> = new Map(SETTING_ROWS.map((row) => [row.name, jsonNameOf(row)]));
+const BY_NAME: ReadonlyMap<string, Setting> = new Map(SETTINGS.map((setting) => [setting.name, setting]));
+const BY_WORD: ReadonlyMap<string, Setting> = new Map(SETTINGS.map((setting) => [setting.word, setting]));
 
-function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = [] }: OptionRow): TSchema {
+function schemaOf({ kind, min = 0, words = {} }: Setting): TSchema {
   switch (kind) {
-    case OptionKind.Number:
-      return Type.Integer({ minimum: min, maximum: max });
-    case OptionKind.Duration:
+    case "number":
+      return Type.Integer({ minimum: min, maximum: NUMBER_MAX });
+    case "bytes":
+      return Type.Integer({ minimum: min, maximum: Number.MAX_SAFE_INTEGER });
+    case "duration":
       return Type.Number({ minimum: 0, maximum: NUMBER_MAX, description: "Seconds, to the millisecond." });
-    case OptionKind.Word:
-      return Type.Union(words.map((word) => Type.Literal(word)));
-    case OptionKind.Rate:
+    case "word":
+      return Type.Union(Object.keys(words).map((word) => Type.Literal(word)));
+    case "rate":
       return Type.String({ pattern: RATE, description: "Number of jobs, a slash, and number of seconds." });
-    default:
+    case "tube":
       return Type.String({ minLength: 1, maxLength: 200 });
   }
 }
 
+/** Returns a schema of an object with an optional field for each setting. */
+const schemaOfAll = (fieldOf: (schema: TSchema) => TSchema): TObject =>
+  Type.Object(
+    Object.fromEntries(SETTINGS.map((setting) => [setting.name, Type.Optional(fieldOf(schemaOf(setting)))])),
+    { additionalProperties: false },
+  );
+
 /** Schema of the settings of a tube or pattern. */
-export const Settings: TObject = Type.Object(
-  Object.fromEntries([...ROWS].map(([field, row]) => [field, Type.Optional(schemaOf(row))])),
-  { additionalProperties: false },
-);
+export const Settings: TObject = schemaOfAll((schema) => schema);
 
 /** Schema of a change of some settings. */
-export const Changes: TObject = Type.Object(
-  Object.fromEntries(
-    [...ROWS].map(([field, row]) => [field, Type.Optional(Type.Union([schemaOf(row), Type.Null()]))]),
-  ),
-  { additionalProperties: false },
-);
+export const Changes: TObject = schemaOfAll((schema) => Type.Union([schema, Type.Null()]));
 
 /** Schema of the settings in effect for a tube, each with the pattern that it comes from. */
-export const SettingsInEffect: TObject = Type.Object(
-  Object.fromEntries(
-    [...ROWS].map(([field, row]) => [
-      field,
-      Type.Optional(Type.Object({ value: schemaOf(row), from: Type.String() })),
-    ]),
-  ),
-  { additionalProperties: false },
-);
+export const SettingsInEffect: TObject = schemaOfAll((value) => Type.Object({ value, from: Type.String() }));
 
 /** Converts one setting from the form of set-tube to its field and value. */
-function settingJson(name: string, text: string): [field: string, value: number | string] {
-  const field = FIELDS.get(name)!;
-  const { kind } = ROWS.get(field)!;
-  const isNumber = kind === OptionKind.Number || kind === OptionKind.Duration;
-  return [field, isNumber ? Number(text) : text];
+function settingJson(word: string, text: string): [field: string, value: number | string] {
+  const { name, unset } = BY_WORD.get(word)!;
+  return [name, typeof unset === "number" ? Number(text) : text];
 }
 
 /** Converts the settings in effect for a tube. */
@@ -98,7 +89,7 @@ export function settingsJson(text: string): SettingJson {
  * Converts settings that passed the schema to the form of set-tube. It removes omitted settings.
  */
 export const settingsLine = (settings: SettingJson): string =>
-  [...ROWS.keys()].map((field) => optionOf(field, valueAt(settings, field) ?? null)).join(" ");
+  SETTINGS.map(({ name }) => optionOf(name, valueAt(settings, name) ?? null)).join(" ");
 
 /** Does the same for a change, which leaves omitted settings alone. */
 export const changesLine = (changes: SettingChanges): string =>
@@ -110,12 +101,12 @@ const valueAt = (settings: SettingJson, field: string): number | string | undefi
   Object.hasOwn(settings, field) ? settings[field] : undefined;
 
 function optionOf(field: string, value: number | string | null): string {
-  const { name, kind } = ROWS.get(field)!;
-  if (value === null) return `${name}=`;
-  if (kind === OptionKind.Duration) return `${name}=${toMilliseconds(Number(value), field)}`;
-  if (kind === OptionKind.Tube) requireTubeName(`${value}`, field);
-  if (kind === OptionKind.Rate) requireRate(`${value}`, field);
-  return `${name}=${value}`;
+  const { word, kind } = BY_NAME.get(field)!;
+  if (value === null) return `${word}=`;
+  if (kind === "duration") return `${word}=${toMilliseconds(Number(value), field)}`;
+  if (kind === "tube") requireTubeName(`${value}`, field);
+  if (kind === "rate") requireRate(`${value}`, field);
+  return `${word}=${value}`;
 }
 
 function requireRate(rate: string, field: string): void {

@@ -7,58 +7,29 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import {
-  isWide,
-  PATTERNS_MAX,
-  type SettingName,
-  type SettingValues,
-} from "../../engine/tubes/tube-settings.ts";
+import { isWide, PATTERNS_MAX } from "../../engine/tubes/tube-settings.ts";
 import { SettingChange } from "../../engine/tubes/tube-table.ts";
 import { OptionParser, OptionsSyntax } from "../../protocol/option-parser.ts";
-import { EXPIRE_WORDS, OptionTag, SETTING_ROWS } from "../../protocol/option-rows.ts";
+import { SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { Span } from "../../protocol/request.ts";
+import { SETTINGS, type Setting, type SettingName, type SettingValues } from "../../schema/setting.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
 type SettingValue = SettingValues[SettingName];
-/** The settings whose value is a number. */
-type NumberName = { [Name in SettingName]: SettingValues[Name] extends number ? Name : never }[SettingName];
 
-/** How a setting is stored and printed. */
-interface SettingKind {
-  readonly name: SettingName;
-  readonly read: (bytes: Uint8Array, start: number, end: number) => SettingValue;
-  readonly write: (value: SettingValue) => string;
+const SETTING_OF_TAG: ReadonlyMap<number, Setting> = new Map(
+  SETTINGS.map((setting) => [setting.tag, setting]),
+);
+const SETTING_OF_WORD: ReadonlyMap<string, Setting> = new Map(
+  SETTINGS.map((setting) => [setting.word, setting]),
+);
+
+/** Reads the value of an option: a number, the index of a word, or a text. */
+function readValue({ kind, words }: Setting, bytes: Uint8Array, start: number, end: number): SettingValue {
+  if (kind === "tube" || kind === "rate") return latin1(bytes, start, end);
+  const number = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(start, true);
+  return words === undefined ? number : (Object.keys(words)[number] as SettingValue);
 }
-
-const number = (bytes: Uint8Array, start: number): number =>
-  new DataView(bytes.buffer, bytes.byteOffset).getFloat64(start, true);
-
-const numeric = (name: NumberName): SettingKind => ({ name, read: number, write: String });
-const duration = (name: NumberName): SettingKind => ({
-  name,
-  read: number,
-  write: (ms) => String(Number(ms) / 1000),
-});
-
-const KINDS: Readonly<Record<number, SettingKind>> = {
-  [OptionTag.MaxAttempts]: numeric("maxAttempts"),
-  [OptionTag.DeadLetter]: { name: "deadLetter", read: latin1, write: String },
-  [OptionTag.Backoff]: duration("backoffMs"),
-  [OptionTag.BackoffMax]: duration("backoffMaxMs"),
-  [OptionTag.Ttl]: duration("ttlMs"),
-  [OptionTag.Expire]: {
-    name: "expireBuries",
-    read: (bytes, start) => number(bytes, start) === EXPIRE_WORDS.indexOf("bury"),
-    write: (buries) => EXPIRE_WORDS[buries === true ? 1 : 0]!,
-  },
-  [OptionTag.MaxJobs]: numeric("maxJobs"),
-  [OptionTag.MaxBytes]: numeric("maxBytes"),
-  [OptionTag.MaxReserved]: numeric("maxReserved"),
-  [OptionTag.Rate]: { name: "rate", read: latin1, write: String },
-  [OptionTag.Burst]: numeric("burst"),
-  [OptionTag.GroupMaxReserved]: numeric("groupMaxReserved"),
-  [OptionTag.MaxGroups]: numeric("maxGroups"),
-};
 
 /**
  * Returns the settings of one pattern, as set-tube and `--tubes` write them, limited to those for
@@ -69,19 +40,19 @@ export function settingsText(
   isIncluded: (name: SettingName) => boolean = () => true,
 ): string {
   const words: string[] = [];
-  for (const { name, tag } of SETTING_ROWS) {
-    const kind = KINDS[tag]!;
-    const value = values[kind.name];
-    if (value !== undefined && isIncluded(kind.name)) words.push(`${name}=${kind.write(value)}`);
+  for (const { field, word, kind } of SETTINGS) {
+    const value = values[field];
+    if (value === undefined || !isIncluded(field)) continue;
+    words.push(`${word}=${kind === "duration" ? Number(value) / 1000 : value}`);
   }
   return words.join(" ");
 }
 
 /** Returns the setting that a word of a line stands for. */
 export function settingNamed(word: string): SettingName {
-  const row = SETTING_ROWS.find(({ name }) => name === word);
-  assert(row !== undefined, "a named setting has a row");
-  return KINDS[row.tag]!.name;
+  const setting = SETTING_OF_WORD.get(word);
+  assert(setting !== undefined, "a named setting has a row");
+  return setting.field;
 }
 
 /**
@@ -139,14 +110,14 @@ export class TubeSetter {
     const { bytes, start, end } = options;
     for (let at = start; at + 2 <= end && bytes[at] !== 0; at += 2 + bytes[at + 1]!) {
       const tag = bytes[at]!;
-      const kind = KINDS[tag]!;
-      if (CHECKED) assert(kind !== undefined, "a setting that was parsed is known");
+      const setting = SETTING_OF_TAG.get(tag)!;
+      if (CHECKED) assert(setting !== undefined, "a setting that was parsed is known");
       if (!this.#isNewer(pattern, tag, change)) continue;
       assert(change >= 0, "a change has a number");
       const length = bytes[at + 1]!;
       assert(at + 2 + length <= end, "a setting ends inside its options");
-      if (length === 0) delete values[kind.name];
-      else Object.assign(values, { [kind.name]: kind.read(bytes, at + 2, at + 2 + length) });
+      if (length === 0) delete values[setting.field];
+      else Object.assign(values, { [setting.field]: readValue(setting, bytes, at + 2, at + 2 + length) });
     }
     if (values.deadLetter !== undefined && !this.owns(values.deadLetter)) this.#onMayLeave();
   }

@@ -1,6 +1,6 @@
 // Commands of a simulated client: their bytes, their meaning, and what is known of their reply.
 
-import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { SettingName, SettingValues } from "../../../src/schema/setting.ts";
 import { fits, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
 import { NO_OPTIONS, type PutOptions } from "../model/model-policies.ts";

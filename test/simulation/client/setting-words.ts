@@ -1,6 +1,6 @@
 // Settings of tubes as their words on a command line.
 
-import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { SettingName, SettingValues } from "../../../src/schema/setting.ts";
 
 const seconds = (ms: number): string => String(ms / 1000);
 
@@ -10,7 +10,7 @@ const SETTINGS = {
   deadLetter: { word: "dead-letter", write: String },
   backoffMs: { word: "backoff", write: seconds },
   ttlMs: { word: "ttl", write: seconds },
-  expireBuries: { word: "expire", write: (buries: boolean) => (buries ? "bury" : "delete") },
+  expire: { word: "expire", write: String },
   maxJobs: { word: "max-jobs", write: String },
   maxBytes: { word: "max-bytes", write: String },
   maxReserved: { word: "max-reserved", write: String },

@@ -1,6 +1,6 @@
 // Remaining rate of a tube, recomputed each time from everything that it has given.
 
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 
 type Rate = Pick<SettingValues, "rate" | "burst">;
 

@@ -41,7 +41,7 @@ export class ModelDeaths {
   expire(job: ModelJob, nowMs: number): void {
     const { tube } = job;
     tube.counts.expired++;
-    if (tube.resolved.values.expireBuries) {
+    if (tube.resolved.values.expire === "bury") {
       this.fail(job, "expired", nowMs);
       this.#markDead(job, "expired", nowMs);
       this.#buryDead(job);

@@ -1,8 +1,8 @@
 // Job options and tube settings in the model: plain fields, without any index.
 
-import type { SettingName, SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
-import { NOTHING_SET } from "../../../src/engine/tubes/tube-settings.ts";
 import type { Failure } from "../../../src/protocol/job-failure.ts";
+import type { SettingName, SettingValues } from "../../../src/schema/setting.ts";
+import { NOTHING_SET } from "../../../src/schema/setting.ts";
 
 /** By OnDuplicate. */
 export const ON_DUPLICATE = ["refuse", "keep", "replace", "escalate", "debounce"] as const;

@@ -1,8 +1,8 @@
 // Restoration of the model after a restart: settings, keys and jobs of the log.
 
 import { WAITS_UNTIL_MS } from "../../../src/engine/state/batch-table.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import type { ModelFlows } from "./flows/model-flows.ts";
 import { AT_HOME, isLimited } from "./job-order.ts";
 import { type KeptKey, type KeptPolicy, shifted } from "./kept-policy.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { shardOfTube } from "../../../src/base/bytes.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import { isLimited } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import type { Resolved } from "./model-policies.ts";

@@ -7,10 +7,10 @@ import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { NO_HOLDER } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
-import type { SettingName } from "../../../src/engine/tubes/tube-settings.ts";
 import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
 import { readFailures } from "../../../src/protocol/job-failure.ts";
 import { JobCounter } from "../../../src/schema/job.ts";
+import type { SettingName } from "../../../src/schema/setting.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
 import type { ModelJob, ModelTube } from "../model/model-types.ts";
 

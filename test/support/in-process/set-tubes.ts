@@ -1,7 +1,7 @@
 // Settings of tubes, without a shard.
 
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 
 /** Replaces all settings of a tube or pattern, for existing tubes too, in one step. */
 export function setTubes(

@@ -10,7 +10,6 @@ import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts"
 import { JobAttributes, type JobChange } from "../../../src/engine/jobs/new-job.ts";
 import type { RecordSink } from "../../../src/engine/state/effects.ts";
 import { Travel } from "../../../src/engine/transfers.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import {
   ATTRIBUTE_BYTES_MAX,
   Attribute,
@@ -19,6 +18,7 @@ import {
   findAttribute,
 } from "../../../src/protocol/job-attribute.ts";
 import { fixedCounters } from "../../../src/schema/job.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
 import { checkArenaAtRest, checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";

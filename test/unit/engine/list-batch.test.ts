@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { ReserveOrder } from "../../../src/protocol/request.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
 interface Case {

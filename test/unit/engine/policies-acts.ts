@@ -6,8 +6,8 @@ import { type Engine, Outcome } from "../../../src/engine/engine.ts";
 import { MoveOutcome } from "../../../src/engine/job-walk.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { fixedCounters } from "../../../src/schema/job.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 import type { PoliciesComparison } from "./policies-comparison.ts";
 import {
@@ -211,7 +211,7 @@ export class PoliciesActs {
     if (random.chance(0.3)) values.backoffMs = 500;
     if (random.chance(0.3)) values.backoffMaxMs = 900;
     if (random.chance(0.3)) values.ttlMs = 4000;
-    if (random.chance(0.3)) values.expireBuries = random.chance(0.6);
+    if (random.chance(0.3)) values.expire = random.chance(0.6) ? "bury" : "delete";
     if (random.chance(0.3)) values.maxJobs = 4;
     if (random.chance(0.3)) values.maxBytes = 100;
     this.#run.settings.set(pattern, values);

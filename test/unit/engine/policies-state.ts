@@ -6,9 +6,10 @@ import { Engine } from "../../../src/engine/engine.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { backoffMs } from "../../../src/engine/policies/failures.ts";
 import type { RecordSink } from "../../../src/engine/state/effects.ts";
-import { NOTHING_SET, type SettingValues, TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
+import { TubeSettings } from "../../../src/engine/tubes/tube-settings.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { JobCounter } from "../../../src/schema/job.ts";
+import { NOTHING_SET, type SettingValues } from "../../../src/schema/setting.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
@@ -196,7 +197,7 @@ export class PoliciesState {
 
   #expire(job: ModelJob): void {
     this.seen.expired++;
-    if (this.policy(job.tube).expireBuries) this.#markDead(job, 2);
+    if (this.policy(job.tube).expire === "bury") this.#markDead(job, 2);
     else this.forget(job);
   }
 

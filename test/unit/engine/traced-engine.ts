@@ -9,9 +9,9 @@ import { JobAttributes, type NewJob } from "../../../src/engine/jobs/new-job.ts"
 import type { Meter, RecordSink } from "../../../src/engine/state/effects.ts";
 import type { Session } from "../../../src/engine/state/session.ts";
 import type { EngineOptions } from "../../../src/engine/state/shard-state.ts";
-import type { SettingValues } from "../../../src/engine/tubes/tube-settings.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { eachJobCounter, FIXED_COUNTERS } from "../../../src/schema/job.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../support/in-process/set-tubes.ts";
 

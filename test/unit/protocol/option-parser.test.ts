@@ -21,7 +21,7 @@ const ROWS: readonly OptionRow[] = [
   { name: "key", tag: OptionTag.Unique, kind: OptionKind.Key, excludes: OptionTag.Group, usage: "" },
   { name: "other-key", tag: OptionTag.Group, kind: OptionKind.Key, excludes: OptionTag.Unique, usage: "" },
   { name: "tube", tag: OptionTag.Tube, kind: OptionKind.Tube, usage: "" },
-  { name: "rate", tag: OptionTag.Rate, kind: OptionKind.Rate, mayBeEmpty: true, usage: "" },
+  { name: "rate", tag: OptionTag.Every, kind: OptionKind.Rate, mayBeEmpty: true, usage: "" },
   { name: "pair", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "" },
 ];
 
@@ -87,8 +87,8 @@ describe("OptionParser", () => {
   it("takes values of 200 bytes, and none of 0 but where that removes a setting", () => {
     assert.equal(text(` key=${N200}`, OptionTag.Unique), N200);
     bad([` key=${N200}a`, " key=", " n=", " tube="]);
-    assert.equal(text(" rate=", OptionTag.Rate), "");
-    assert.equal(text(" rate= n=7", OptionTag.Rate), "");
+    assert.equal(text(" rate=", OptionTag.Every), "");
+    assert.equal(text(" rate= n=7", OptionTag.Every), "");
     assert.equal(optionNumber(options, OptionTag.Limit), 7);
   });
 
@@ -179,7 +179,7 @@ describe("OptionParser reads", () => {
 
   it("rates of whole numbers above 0", () => {
     for (const rate of ["1/1", "4294967295/4294967295"])
-      assert.equal(text(` rate=${rate}`, OptionTag.Rate), rate);
+      assert.equal(text(` rate=${rate}`, OptionTag.Every), rate);
     bad([
       " rate=0/1",
       " rate=1/0",

@@ -12,6 +12,7 @@ import {
   optionText,
 } from "../../../src/protocol/options.ts";
 import { Span } from "../../../src/protocol/request.ts";
+import { SETTINGS } from "../../../src/schema/setting.ts";
 
 const TEXT = asciiBytes("[mails]");
 const writer = new OptionWriter();
@@ -21,6 +22,13 @@ function written(): Span {
   writer.finish(into);
   return into;
 }
+
+it("the tags of settings are their own, and fit into a byte", () => {
+  const settings = new Set<number>(SETTINGS.map(({ tag }) => tag));
+  assert.equal(settings.size, SETTINGS.length);
+  for (const tag of Object.values(OptionTag)) assert.ok(!settings.has(tag), `${tag}`);
+  assert.ok(Math.max(...settings) <= 255);
+});
 
 describe("OptionWriter", () => {
   it("writes a tag, a length and a value, and zeros up to a multiple of 4", () => {

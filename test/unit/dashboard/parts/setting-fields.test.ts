@@ -1,26 +1,26 @@
-// Tests that the dashboard shows every setting of a tube, each as what it is.
+// Tests of settings in words, one of each kind.
 
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { EXPIRED, SETTING_FIELDS } from "../../../../src/dashboard/parts/setting-fields.ts";
-import { EXPIRE_WORDS, jsonNameOf, OptionKind, SETTING_ROWS } from "../../../../src/protocol/option-rows.ts";
+import { it } from "node:test";
+import { valueInWords } from "../../../../src/dashboard/parts/setting-fields.ts";
+import { SETTINGS } from "../../../../src/schema/setting.ts";
 
-const KINDS: Readonly<Record<number, readonly string[]>> = {
-  [OptionKind.Number]: ["number", "bytes"],
-  [OptionKind.Duration]: ["seconds"],
-  [OptionKind.Rate]: ["rate"],
-  [OptionKind.Tube]: ["text"],
-  [OptionKind.Word]: ["expire"],
-};
+const SAID: readonly (readonly [name: string, value: number | string, words: string])[] = [
+  ["maxJobs", 5, "5"],
+  ["maxBytes", 2048, "2.0 kB"],
+  ["ttl", 7200, "2 h"],
+  ["ttl", 7201.5, "7,201.5 s"],
+  ["deadLetter", "dead", "dead"],
+  ["rate", "10/1", "10 in a second"],
+  ["expire", "bury", "buried"],
+];
 
-describe("fields of settings", () => {
-  it("are those of set-tube, in the same order and of the same kinds", () => {
-    assert.deepEqual(
-      SETTING_FIELDS.map(({ name }) => name),
-      SETTING_ROWS.map(jsonNameOf),
-    );
-    for (const [at, { kind }] of SETTING_ROWS.entries())
-      assert.ok(KINDS[kind]?.includes(SETTING_FIELDS[at]!.kind), SETTING_FIELDS[at]!.name);
-    assert.deepEqual(Object.keys(EXPIRED), EXPIRE_WORDS);
-  });
+it("the value of a setting is said in the words of its kind", () => {
+  const kinds = new Set<string>();
+  for (const [name, value, words] of SAID) {
+    const setting = SETTINGS.find((each) => each.name === name)!;
+    kinds.add(setting.kind);
+    assert.equal(valueInWords(setting, value), words, name);
+  }
+  assert.deepEqual([...kinds].sort(), [...new Set(SETTINGS.map(({ kind }) => kind))].sort());
 });

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
-import { NOTHING_SET, type SettingValues } from "../../../../src/engine/tubes/tube-settings.ts";
+import { NOTHING_SET, type SettingValues } from "../../../../src/schema/setting.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";
 

@@ -10,7 +10,8 @@ import {
   RETIRED_LIMITERS_MAX,
   RetiredLimiters,
 } from "../../../../src/engine/tubes/rate-limiter.ts";
-import { NOTHING_SET, type TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
+import type { TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
+import { NOTHING_SET } from "../../../../src/schema/setting.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
 import { setTubes } from "../../../support/in-process/set-tubes.ts";

@@ -3,14 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import fc from "fast-check";
-import {
-  matches,
-  NOTHING_SET,
-  PATTERNS_MAX,
-  type SettingName,
-  type SettingValues,
-  TubeSettings,
-} from "../../../../src/engine/tubes/tube-settings.ts";
+import { matches, PATTERNS_MAX, TubeSettings } from "../../../../src/engine/tubes/tube-settings.ts";
+import { NOTHING_SET, type SettingName, type SettingValues } from "../../../../src/schema/setting.ts";
 import { EngineBench } from "../engine-bench.ts";
 
 const nameOf = fc.stringMatching(/^[ab]{1,4}$/);

@@ -36,7 +36,7 @@ describe("TubeSetter", () => {
     const { engine: other, setter: again } = setter();
     again.restore([["mails", settingsText(engine.settings.get("mails")!)]], 0);
     assert.deepEqual(other.settings.get("mails"), engine.settings.get("mails"));
-    assert.equal(engine.settings.get("mails")!.expireBuries, false);
+    assert.equal(engine.settings.get("mails")!.expire, "delete");
   });
 
   it("restores a full bucket, whichever of its rate and its burst comes first", () => {
