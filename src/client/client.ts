@@ -31,4 +31,4 @@ export { type ConnectOptions, connect, type Queue, type ReserveOptions, type Ser
 export type { ListedSchedule, Missed, Schedule, ScheduleOptions, ScheduleReport } from "./schedule.ts";
 export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";
 export type { ReserveOrder } from "./wire.ts";
-export { type Handler, type Worker, type WorkOptions, work } from "./worker.ts";
+export { type Handler, type RetryOptions, type Worker, type WorkOptions, work } from "./worker.ts";

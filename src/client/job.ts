@@ -273,6 +273,18 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     if (!isOver && this.link.has("update-job")) await super.update({ delay: 0 });
   }
 
+  /** @internal Whether the job's tube limits its attempts; false if the server can't tell. */
+  async hasLimit(): Promise<boolean> {
+    if (this.tube === undefined || !this.link.has("inspect-tube")) return false;
+    const { body } = await this.#wire.request(`inspect-tube ${this.tube}`, "OK");
+    return Number(parseReport<Record<string, string | number>>(body)["maxAttempts"]) > 0;
+  }
+
+  /** @internal Returns the number of the present attempt, from 1. */
+  async attempt(): Promise<number> {
+    return this.link.has("inspect-job") ? await this.attempts() : (await this.stats()).reserves;
+  }
+
   /** @internal */
   lose(why: string): void {
     if (this.#isOver) return;

@@ -1,6 +1,7 @@
 // Worker loop: reserves jobs up to its limits, touches them, deletes finished ones, and stops
 // cleanly.
 
+import { wholeSeconds } from "./command-text.ts";
 import { Closed, DeadlineSoon } from "./errors.ts";
 import type { Job } from "./job.ts";
 import { TIMER_MS_MAX } from "./link.ts";
@@ -11,6 +12,14 @@ import type { ReserveOrder } from "./wire.ts";
 
 export type Handler<Out> = (job: Job<Out>, signal: AbortSignal) => unknown;
 
+/** How a worker retries a job whose handler failed. */
+export interface RetryOptions {
+  /** How often a job is tried, 1 or more; then it is buried. By default, the tube decides. */
+  readonly attempts?: number;
+  /** Seconds until the next attempt, or a function of the number of the failed attempt; 0. */
+  readonly delay?: number | ((attempt: number) => number);
+}
+
 export interface WorkOptions<Out> {
   /** Number of jobs at the same time; 1 by default. */
   readonly concurrency?: number;
@@ -18,9 +27,15 @@ export interface WorkOptions<Out> {
   readonly batch?: number;
   /**
    * Called when a handler fails, to decide about the job. A job that is still held afterwards is
-   * buried, as it is without this function.
+   * retried or buried as `retry` says, as it is without this function.
    */
   readonly onError?: (error: unknown, job: Job<Out>) => unknown;
+  /**
+   * Whether a failed job is tried again. By default, it is released with the error's message as the
+   * reason if its tube has `maxAttempts`, whose backoff and dead letter apply then, and buried
+   * otherwise. `false` always buries.
+   */
+  readonly retry?: false | RetryOptions;
   /**
    * Called for other errors: of a handler if there is no `onError`, of a reserve, or at the end of
    * a job. Use it for logging; the worker continues. Without it, the worker writes them to stderr,
@@ -67,6 +82,10 @@ export class Worker<Out> {
     for (const number of [options.concurrency ?? 1, options.batch ?? 1])
       if (!Number.isInteger(number) || number < 1)
         throw new RangeError(`${number} is not a valid number of jobs: 1 or more`);
+    const { attempts = 1, delay = 0 } = options.retry || {};
+    if (!Number.isInteger(attempts) || attempts < 1)
+      throw new RangeError(`${attempts} is not a valid number of attempts: 1 or more`);
+    if (typeof delay === "number") wholeSeconds(delay, "delay");
     this.#taking = this.#take();
   }
 
@@ -158,7 +177,30 @@ export class Worker<Out> {
     if (job.signal.aborted || onError === undefined) this.#warn(error, job);
     if (job.signal.aborted) return;
     if (onError !== undefined) await this.#quietly((async () => await onError(error, job))(), job);
-    if (!job.isOver) await this.#quietly(job.bury({ reason: messageOf(error) }), job);
+    if (!job.isOver) await this.#quietly(this.#settle(error, job), job);
+  }
+
+  async #settle(error: unknown, job: Job<Out>): Promise<void> {
+    const { retry = {} } = this.#options;
+    const reason = messageOf(error);
+    const attempt = retry === false ? 0 : await this.#retried(retry, job);
+    if (retry === false || attempt === 0) return await job.bury({ reason });
+    const { delay = 0 } = retry;
+    await job.release({ reason, delay: typeof delay === "function" ? delay(attempt) : delay });
+  }
+
+  /** Returns the number of the failed attempt if the job is to be retried, 0 otherwise. */
+  async #retried({ attempts, delay }: RetryOptions, job: Job<Out>): Promise<number> {
+    try {
+      if (attempts === undefined && !(await job.hasLimit())) return 0;
+      if (attempts === undefined && typeof delay !== "function") return 1;
+      const attempt = await job.attempt();
+      return attempt < (attempts ?? Number.POSITIVE_INFINITY) ? attempt : 0;
+    } catch (error) {
+      // Without an answer, a job must not come back for ever.
+      if (job.isOver) throw error;
+      return 0;
+    }
   }
 
   async #quietly(promise: Promise<unknown>, job: Job<Out>): Promise<void> {

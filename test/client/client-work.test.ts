@@ -90,6 +90,56 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     );
   });
 
+  it("releases a failed job where its tube limits the attempts", async (t) => {
+    const [queue, tube] = await open(t);
+    if (!(await queue.extensions()).has("set-tube")) return;
+    const dead = `${tube}-dead`;
+    await queue.tube(tube).set({ maxAttempts: 3, deadLetter: dead });
+    const { id } = await queue.put(tube, "x");
+    let calls = 0;
+    const fail = (): never => {
+      throw new Error(`call ${++calls}`);
+    };
+    const worker = work(queue, [tube, `${tube}-other`], fail, { onWarning: () => {} });
+    const job = queue.job(id);
+    await eventually("it is dead", async () => (await job.stats()).tube === dead);
+    await worker.stop();
+    assert.deepEqual(
+      (await job.failures()).map(({ reason }) => reason),
+      ["call 3", "call 2", "call 1"],
+    );
+    await queue.tube(tube).set({ maxAttempts: 3, deadLetter: null });
+    const { id: second } = await queue.put(tube, "y");
+    const never = work(queue, [tube], fail, { retry: false, onWarning: () => {} });
+    await eventually("it is buried", async () => (await queue.job(second).stats()).state === "buried");
+    await never.stop();
+    assert.equal(calls, 4);
+  });
+
+  it("tries a failed job again as often as its retry option says, and then buries it", async (t) => {
+    const [queue, tube] = await open(t);
+    const { id } = await queue.put(tube, "x");
+    const failed: number[] = [];
+    let calls = 0;
+    const delay = (attempt: number): number => {
+      failed.push(attempt);
+      return 0;
+    };
+    const fail = (): never => {
+      calls++;
+      throw new Error("again");
+    };
+    const worker = work(queue, [tube], fail, { retry: { attempts: 3, delay }, onWarning: () => {} });
+    await eventually("it is buried", async () => (await queue.job(id).stats()).state === "buried");
+    await worker.stop();
+    assert.deepEqual([calls, failed], [3, [1, 2]]);
+    for (const attempts of [0, 1.5])
+      assert.throws(() => work(queue, [tube], fail, { retry: { attempts } }), {
+        message: `${attempts} is not a valid number of attempts: 1 or more`,
+      });
+    assert.throws(() => work(queue, [tube], fail, { retry: { delay: -1 } }), /delay/);
+  });
+
   it("tells the server why a job failed", async (t) => {
     const [queue, tube] = await open(t);
     const { id } = await queue.put(tube, "x");
