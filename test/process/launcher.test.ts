@@ -131,6 +131,14 @@ describe("the launcher", () => {
       stdout: "",
       stderr: `runnerbean: needs Node 26: install the optional dependency with ${PACKAGE}, or put a Node 26 on the PATH\n`,
     });
+    // A checkout, before its packages are installed.
+    writeFileSync(join(folder, "package-lock.json"), "{}");
+    assert.deepEqual(ask(), {
+      code: 1,
+      stdout: "",
+      stderr: `runnerbean: its packages are not installed: run npm ci in ${folder} first\n`,
+    });
+    mkdirSync(join(folder, "node_modules"));
     writeFileSync(join(path, "node"), "#!/bin/sh\necho v20.1.0\n", { mode: 0o755 });
     assert.match(ask().stderr, /node --version says: v20\.1\.0\nrunnerbean: needs Node 26/);
     writeFileSync(join(path, "node"), `#!/bin/sh\nexec ${process.execPath} "$@"\n`, { mode: 0o755 });
