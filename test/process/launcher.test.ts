@@ -72,24 +72,50 @@ describe("the launcher", () => {
     assert.deepEqual([code, stdout], [0, version]);
   });
 
+  it("brings the one function of libatomic that Node needs", (t) => {
+    if (!canRun(t, NEEDS.unshare)) return;
+    if (process.getuid!() !== 0) return t.skip("only root can hide a library from a process");
+    const child = ["env", `PATH=${pathWith(t, "apt-get")}`, LAUNCHER, "--version"];
+    assert.deepEqual(without("libatomic.so.1", child), { code: 0, stdout: version, stderr: "" });
+  });
+
+  it("has that function as it was compiled from packaging/libatomic", (t) => {
+    for (const architecture of ["x64", "arm64"]) {
+      const folder = temporaryFolder(t, "libatomic");
+      const { code, stderr } = run(["sh", join(ROOT, "packaging/libatomic/build.sh"), folder, architecture]);
+      if (code === 3) {
+        t.diagnostic(`SKIPPED ${architecture}: ${stderr.trim()}`);
+        continue;
+      }
+      assert.equal(code, 0, stderr);
+      const [built, kept] = [folder, join(ROOT, "bin/lib")].map((each) =>
+        readFileSync(join(each, architecture, "libatomic.so.1")),
+      );
+      assert.ok(
+        built!.equals(kept!),
+        `${architecture}: run packaging/libatomic/build.sh bin/lib ${architecture}`,
+      );
+    }
+  });
+
   for (const [manager, command] of [
-    ["apt-get", "apt-get update && apt-get install -y libatomic1"],
-    ["dnf", "dnf install -y libatomic"],
-    ["yum", "yum install -y libatomic"],
-    ["zypper", "zypper install -y libatomic1"],
+    ["apt-get", "apt-get update && apt-get install -y libstdc++6"],
+    ["dnf", "dnf install -y libstdc++"],
+    ["yum", "yum install -y libstdc++"],
+    ["zypper", "zypper install -y libstdc++6"],
     ["pacman", "pacman -S --needed gcc-libs"],
-    ["apk", "apk add libatomic"],
+    ["apk", "apk add libstdc++"],
   ] as const) {
     it(`names a missing library, and the command that installs it with ${manager}`, (t) => {
       if (!canRun(t, NEEDS.unshare)) return;
       if (process.getuid!() !== 0) return t.skip("only root can hide a library from a process");
       // For the launcher alone: hiding the library needs more.
       const child = ["env", `PATH=${pathWith(t, manager)}`, LAUNCHER, "--version"];
-      const { code, stdout, stderr } = without("libatomic.so.1", child);
+      const { code, stdout, stderr } = without("libstdc++.so.6", child);
       assert.deepEqual([code, stdout], [127, ""], stderr);
       assert.equal(
         stderr,
-        `runnerbean: Node 26 can't start, because this machine lacks libatomic.so.1\nrunnerbean: install it with: ${command}\n`,
+        `runnerbean: Node 26 can't start, because this machine lacks libstdc++.so.6\nrunnerbean: install it with: ${command}\n`,
       );
     });
   }

@@ -34,7 +34,7 @@ function exemptInMarkdown(): (line: string) => boolean {
 }
 
 test("comments are at most 100 columns wide", () => {
-  const files = globSync([`${ROOMS}*.{ts,c,h,sh}`, "bin/*"], { cwd: ROOT });
+  const files = globSync([`${ROOMS}*.{ts,c,h,sh}`, "bin/{node,runnerbean}"], { cwd: ROOT });
   assert.ok(files.length > 1000, "the sources are not where they were");
   assert.deepEqual(
     files.flatMap((path) => wideLines(path, (line) => !COMMENT.test(line))),
