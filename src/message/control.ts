@@ -7,80 +7,20 @@
 //
 //   offset 0  uint32   rows
 //   offset 4  uint32   zero
-//   offset 8  float64  TUBE_FIELDS for each row
+//   offset 8  float64  TUBE_FIELDS for each row (schema/tube.ts)
 //   then      for each row: uint8 length of the name, and the name
 
 import type { Failure } from "../protocol/job-failure.ts";
 import type { JobCounters } from "../schema/job.ts";
+import type { JOB_COUNTS, POLICY_COUNT_NAMES, TubeCounter } from "../schema/tube.ts";
 
-/** The columns of a tube's row, in this order. Times are in ms of the monotonic clock. */
-export const TubeField = {
-  /** Creation order over all shards. It distinguishes two consecutive tubes of the same name. */
-  Sequence: 0,
-  Ready: 1,
-  Urgent: 2,
-  Reserved: 3,
-  Delayed: 4,
-  Buried: 5,
-  /** When the oldest ready job became ready; Infinity if there is none. */
-  OldestReadyAtMs: 6,
-  /** When the first buried job was buried; Infinity if there is none. */
-  OldestBuriedAtMs: 7,
-  BodyBytes: 8,
-  Users: 9,
-  Watchers: 10,
-  Waiters: 11,
-  PauseSeconds: 12,
-  /** When the pause ends; 0 if there is none. */
-  PauseUntilMs: 13,
-  Puts: 14,
-  Reserves: 15,
-  Deletes: 16,
-  Releases: 17,
-  Buries: 18,
-  Kicks: 19,
-  Timeouts: 20,
-  Pauses: 21,
-  /** 1 if its best ready job is dead: then it is a dead-letter tube. */
-  HoldsDead: 22,
-  Deaths: 23,
-  Expiries: 24,
-  /** Puts whose key another job had, and puts that a limit refused. */
-  Duplicates: 25,
-  Refusals: 26,
-  /** How often the rate was used up. */
-  RateWaits: 27,
-  /** Reservations that ended with the connection of their worker. */
-  Disconnects: 28,
-  /**
-   * The job with the most of them lately, 0 if there is none: its id, how often it was reserved,
-   * and how often its worker's connection ended.
-   */
-  LostJob: 29,
-  LostJobReserves: 30,
-  LostJobDisconnects: 31,
-} as const;
-export const TUBE_FIELDS = 32;
 export const TUBE_ROWS_AT = 8;
 
 /** Totals of a shard since its start, and its current state. */
-export interface ShardTotals {
+export interface ShardTotals extends Readonly<Record<TubeCounter, number>> {
   readonly nowMs: number;
-  readonly jobs: { ready: number; urgent: number; reserved: number; delayed: number; buried: number };
-  readonly puts: number;
-  readonly reserves: number;
-  readonly deletes: number;
-  readonly releases: number;
-  readonly buries: number;
-  readonly kicks: number;
+  readonly jobs: Readonly<Record<(typeof JOB_COUNTS)[number], number>>;
   readonly touches: number;
-  readonly timeouts: number;
-  readonly disconnects: number;
-  readonly deaths: number;
-  readonly expiries: number;
-  readonly duplicates: number;
-  readonly refusals: number;
-  readonly rateWaits: number;
   readonly tubes: number;
   readonly waiting: number;
   readonly batches: BatchFigures;
@@ -340,15 +280,9 @@ export interface BulkPart {
 export type SettingInEffect = readonly [name: string, value: string, from: string];
 
 /** The facts of inspect-tube. */
-export interface TubeDetails {
+export interface TubeDetails extends Readonly<Record<(typeof POLICY_COUNT_NAMES)[number], number>> {
   readonly groups: number;
   readonly groupsBlocked: number;
-  readonly duplicates: number;
-  readonly rejected: number;
-  readonly expired: number;
-  readonly dead: number;
-  readonly movedIn: number;
-  readonly movedOut: number;
   /** Jobs that may be reserved at once now; undefined without a rate limit. */
   readonly tokens: number | undefined;
 }

@@ -5,6 +5,8 @@
 // A new counter is a row here with an attribute of its own, and the place that counts. Records of
 // older servers lack the attribute: the counter is 0 then.
 
+import { eachOf } from "./names.ts";
+
 interface CounterRow {
   /** Its position, which never changes: records of the log have the first ones in this order. */
   readonly at: number;
@@ -43,7 +45,7 @@ export const JOB_COUNTERS: readonly JobCounterName[] = Object.keys(ROWS) as JobC
 export const JOB_COUNTER_ROWS: Readonly<Record<JobCounterName, CounterRow>> = ROWS;
 
 /** The position of each counter. */
-export const JobCounter = Object.fromEntries(JOB_COUNTERS.map((name) => [name, ROWS[name].at])) as {
+export const JobCounter = eachOf(JOB_COUNTERS, (name) => ROWS[name].at) as {
   readonly [Name in JobCounterName]: (typeof ROWS)[Name]["at"];
 };
 export type JobCounter = (typeof JobCounter)[JobCounterName];
@@ -62,8 +64,4 @@ export const fixedCounters = (values: Partial<JobCounters> = {}): Uint32Array =>
 
 export const eachJobCounter = <Value>(
   toValue: (name: JobCounterName, at: JobCounter) => Value,
-): Readonly<Record<JobCounterName, Value>> =>
-  Object.fromEntries(JOB_COUNTERS.map((name) => [name, toValue(name, JobCounter[name])])) as Record<
-    JobCounterName,
-    Value
-  >;
+): Readonly<Record<JobCounterName, Value>> => eachOf(JOB_COUNTERS, (name) => toValue(name, JobCounter[name]));

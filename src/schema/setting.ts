@@ -4,6 +4,8 @@
 //
 // A new setting is a row here, and the place in the engine that obeys it.
 
+import { wordOf } from "./names.ts";
+
 type SettingKind = "number" | "bytes" | "duration" | "tube" | "word" | "rate";
 
 interface SettingRow {
@@ -92,7 +94,7 @@ export const SETTINGS: readonly Setting[] = (Object.keys(ROWS) as JsonName[]).ma
   ...ROWS[name],
   tag: FIRST_TAG + index,
   name,
-  word: name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+  word: wordOf(name),
   field: (ROWS[name].kind === "duration" ? `${name}Ms` : name) as SettingName,
 }));
 

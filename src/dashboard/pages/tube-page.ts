@@ -3,6 +3,7 @@
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { SETTINGS } from "../../schema/setting.ts";
+import { POLICY_COUNTS } from "../../schema/tube.ts";
 import type { ChosenJobs } from "../parts/bulk.ts";
 import { Asked } from "../parts/dialog.ts";
 import {
@@ -417,12 +418,7 @@ function tubeSettings(
 }
 
 const COUNTED: readonly (readonly [key: string, words: string])[] = [
-  ["dead", "died"],
-  ["expired", "expired"],
-  ["duplicates", "duplicates refused"],
-  ["rejected", "refused by a limit"],
-  ["movedIn", "moved in"],
-  ["movedOut", "moved out"],
+  ...Object.entries(POLICY_COUNTS),
   ["groups", "groups"],
   ["groupsBlocked", "groups at their limit"],
 ];

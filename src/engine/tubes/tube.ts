@@ -2,24 +2,13 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
+import { NO_COUNTS, type PolicyCounts } from "../../schema/tube.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { Timer } from "../queues/heaps.ts";
 import { GroupedReady, type JobGroups } from "../queues/job-groups.ts";
 import { DeadlineHeap, ExpiryHeap, JobList, ReadyHeap } from "../queues/job-heaps.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
-
-/** Counters of policies and moves in a tube. */
-export interface PolicyCounts {
-  duplicates: number;
-  rejected: number;
-  expired: number;
-  dead: number;
-  movedIn: number;
-  movedOut: number;
-  /** How often the rate limiter closed the tube until the next token. */
-  rateWaits: number;
-}
 
 /** Measures the jobs of a tube. */
 export interface TubeMeter {
@@ -174,15 +163,7 @@ export class Tube {
   }
 
   get counts(): PolicyCounts {
-    return (this.#policyCounts ??= {
-      duplicates: 0,
-      rejected: 0,
-      expired: 0,
-      dead: 0,
-      movedIn: 0,
-      movedOut: 0,
-      rateWaits: 0,
-    });
+    return (this.#policyCounts ??= { ...NO_COUNTS });
   }
 
   /** The same, if anything was ever counted. */

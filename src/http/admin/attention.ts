@@ -2,7 +2,8 @@
 // concern the present.
 
 import { type Static, Type } from "typebox";
-import { type BatchSign, type ScheduleSign, type ScheduleTrouble, TubeField } from "../../message/control.ts";
+import type { BatchSign, ScheduleSign, ScheduleTrouble } from "../../message/control.ts";
+import { TubeField } from "../../schema/tube.ts";
 import { answers, type Routes, requireServing } from "../api/api.ts";
 import { textOf } from "../api/protocol-reports.ts";
 import { Attention, Fields } from "../api/schemas.ts";
@@ -141,7 +142,7 @@ function addDisconnects(found: Found[], { tubes, grown }: Signs): void {
   const all = tubes
     .map((entry) => ({ entry, lost: grown(entry.name, "disconnects") }))
     .filter(({ entry, lost }) => {
-      const isOneJob = entry.get(TubeField.LostJobDisconnects) >= JOB_DISCONNECTS_MIN;
+      const isOneJob = entry.get(TubeField.lostJobDisconnects) >= JOB_DISCONNECTS_MIN;
       const share = lost / Math.max(lost, grown(entry.name, "reserves"));
       return lost >= DISCONNECTS_MIN && (isOneJob || share > DISCONNECTS_WARN_SHARE);
     })
@@ -163,9 +164,9 @@ function addDisconnects(found: Found[], { tubes, grown }: Signs): void {
 function disconnectsOf(entry: TubeEntry, lost: number): Found {
   const { name: tube } = entry;
   const [job, reserves, ended] = [
-    entry.get(TubeField.LostJob),
-    entry.get(TubeField.LostJobReserves),
-    entry.get(TubeField.LostJobDisconnects),
+    entry.get(TubeField.lostJob),
+    entry.get(TubeField.lostJobReserves),
+    entry.get(TubeField.lostJobDisconnects),
   ];
   const weight = 1e8 + lost;
   if (ended < JOB_DISCONNECTS_MIN)
@@ -217,12 +218,12 @@ interface TubeRule {
   readonly weight: number;
 }
 
-const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.Watchers) > 0;
-const isPaused = (entry: TubeEntry, atMs: number): boolean => entry.get(TubeField.PauseUntilMs) > atMs;
+const isWatched = (entry: TubeEntry): boolean => entry.get(TubeField.watchers) > 0;
+const isPaused = (entry: TubeEntry, atMs: number): boolean => entry.get(TubeField.pauseUntilMs) > atMs;
 
 /** Returns the ready jobs that no worker will take. */
 function unwatched(entry: TubeEntry, atMs: number): number {
-  return isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.Ready);
+  return isWatched(entry) || isPaused(entry, atMs) ? 0 : entry.get(TubeField.ready);
 }
 
 /** Severity of a paused tube without ready jobs: lower than of any with some. */
@@ -231,7 +232,7 @@ const NONE_READY = 0.5;
 const TUBE_RULES: readonly TubeRule[] = [
   {
     level: "bad",
-    amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? 0 : unwatched(entry, atMs)),
+    amount: (entry, atMs) => (entry.get(TubeField.holdsDead) > 0 ? 0 : unwatched(entry, atMs)),
     text: (ready) => `${EXACT.format(ready)} ready, and no worker watches`,
     others: "have ready jobs, and no worker watches",
     todo: "Start its workers.",
@@ -243,8 +244,8 @@ const TUBE_RULES: readonly TubeRule[] = [
     level: "warn",
     amount: (entry, atMs) => {
       if (!isPaused(entry, atMs)) return 0;
-      const isLong = entry.get(TubeField.PauseSeconds) >= PAUSE_WARN_SECONDS;
-      return entry.get(TubeField.Ready) || (isLong ? NONE_READY : 0);
+      const isLong = entry.get(TubeField.pauseSeconds) >= PAUSE_WARN_SECONDS;
+      return entry.get(TubeField.ready) || (isLong ? NONE_READY : 0);
     },
     text: (ready) => (ready < 1 ? "paused" : `paused, with ${EXACT.format(ready)} ready`),
     others: "are paused",
@@ -255,7 +256,7 @@ const TUBE_RULES: readonly TubeRule[] = [
   },
   {
     level: "warn",
-    amount: (entry, atMs) => (entry.get(TubeField.HoldsDead) > 0 ? unwatched(entry, atMs) : 0),
+    amount: (entry, atMs) => (entry.get(TubeField.holdsDead) > 0 ? unwatched(entry, atMs) : 0),
     text: (ready) => `${EXACT.format(ready)} ready in a dead-letter tube`,
     others: "are dead-letter tubes with jobs",
     todo: "Find out why they died. When the cause is fixed, Redrive on its page returns them.",
@@ -281,7 +282,7 @@ const TUBE_RULES: readonly TubeRule[] = [
   },
   {
     level: "warn",
-    amount: (entry) => entry.get(TubeField.Buried),
+    amount: (entry) => entry.get(TubeField.buried),
     text: (buried) => `${EXACT.format(buried)} buried`,
     others: "have buried jobs",
     todo: "Find out why, and kick them when the cause is fixed.",
@@ -293,7 +294,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     level: "warn",
     amount: (entry, atMs) => {
       if (!isWatched(entry) || isPaused(entry, atMs)) return 0;
-      const seconds = (atMs - entry.get(TubeField.OldestReadyAtMs)) / 1000;
+      const seconds = (atMs - entry.get(TubeField.oldestReadyAtMs)) / 1000;
       return seconds > OLDEST_WARN_SECONDS ? seconds : 0;
     },
     text: (seconds) => `the oldest job has waited for ${inWords(seconds)}`,

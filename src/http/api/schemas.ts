@@ -3,6 +3,19 @@
 import { type TSchema, Type } from "typebox";
 import { MISSED_WORDS } from "../../protocol/schedule-options.ts";
 import { eachJobCounter, JOB_COUNTER_ROWS } from "../../schema/job.ts";
+import { eachOf } from "../../schema/names.ts";
+import {
+  COUNTERS,
+  GAUGES,
+  JOB_COUNTS,
+  JOB_STATES,
+  OLDEST,
+  OLDEST_NAMES,
+  POLICY_COUNT_NAMES,
+  TUBE_COUNTERS,
+  TUBE_GAUGES,
+  type TubeCounter,
+} from "../../schema/tube.ts";
 
 const strict = { additionalProperties: false } as const;
 
@@ -15,23 +28,11 @@ export const Fields = <Properties extends Record<string, TSchema>>(
 const count = Type.Integer({ minimum: 0 });
 const seconds = (description: string) => Type.Number({ minimum: 0, description });
 
-const Jobs = Fields({ ready: count, urgent: count, reserved: count, delayed: count, buried: count });
+const Jobs = Fields(eachOf(JOB_COUNTS, () => count));
 
-export const Counters = Fields({
-  puts: Type.Number(),
-  reserves: Type.Number(),
-  deletes: Type.Number(),
-  releases: Type.Number(),
-  buries: Type.Number(),
-  kicks: Type.Number(),
-  timeouts: Type.Number(),
-  disconnects: Type.Number({ description: "Reservations that ended with the connection of their worker." }),
-  deaths: Type.Number({ description: "Jobs that died: out of attempts, or expired and buried." }),
-  expiries: Type.Number({ description: "Jobs whose time to live expired." }),
-  duplicates: Type.Number({ description: "Puts whose unique key another job had." }),
-  refusals: Type.Number({ description: "Puts that a limit of the tube refused." }),
-  rateWaits: Type.Number({ description: "How often the tube used up its rate." }),
-});
+export const Counters = Fields(
+  eachOf(TUBE_COUNTERS, (name) => Type.Number({ description: COUNTERS[name].says })),
+);
 
 const orNone = <Value extends TSchema>(type: Value) => Type.Union([type, Type.Null()]);
 const orNull = (description: string) => Type.Union([seconds(description), Type.Null()]);
@@ -46,12 +47,8 @@ const Times = Fields({
 export const Tube = Fields({
   name: Type.String(),
   jobs: Jobs,
-  oldestReady: Type.Union([seconds("How long the oldest ready job has been ready."), Type.Null()]),
-  oldestBuried: Type.Union([seconds("How long the oldest buried job has been buried."), Type.Null()]),
-  bodyBytes: count,
-  users: count,
-  watchers: count,
-  waiters: count,
+  ...eachOf(OLDEST_NAMES, (name) => Type.Union([seconds(OLDEST[name]), Type.Null()])),
+  ...eachOf(TUBE_GAUGES, (name) => Type.Integer({ minimum: 0, description: GAUGES[name] })),
   pause: Type.Union([
     Fields({ seconds: count, timeLeft: seconds("Seconds until the pause ends.") }),
     Type.Null(),
@@ -69,12 +66,7 @@ export const Tube = Fields({
 export const TubeDetails = Fields({
   groups: count,
   groupsBlocked: count,
-  duplicates: count,
-  rejected: count,
-  expired: count,
-  dead: count,
-  movedIn: count,
-  movedOut: count,
+  ...eachOf(POLICY_COUNT_NAMES, () => count),
   tokens: Type.Optional(count),
 });
 
@@ -312,7 +304,7 @@ export const RATED = [
   "disconnects",
   "buries",
   "releases",
-] as const;
+] as const satisfies readonly TubeCounter[];
 
 export const Server = Fields({
   name: Type.String(),
@@ -343,16 +335,17 @@ export const Server = Fields({
     limit: orNone(count),
     full: Type.Boolean(),
   }),
-  jobs: Fields({ ready: count, reserved: count, delayed: count, buried: count }),
+  jobs: Fields(eachOf(JOB_STATES, () => count)),
   waiting: Type.Integer({ minimum: 0, description: "Connections that wait for a job." }),
   connections: count,
   tubes: count,
-  rates: Type.Object(Object.fromEntries(RATED.map((name) => [name, Type.Number()])) as RateFields, {
-    description: "Per second, over the last five.",
-  }),
+  rates: Type.Object(
+    eachOf(RATED, () => Type.Number()),
+    {
+      description: "Per second, over the last five.",
+    },
+  ),
 });
-type RateFields = Record<(typeof RATED)[number], ReturnType<typeof Type.Number>>;
-
 const Buckets = Type.Array(
   Fields({
     le: Type.Union([Type.Number(), Type.Null()], { description: "Null above the last bound." }),

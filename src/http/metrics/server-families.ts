@@ -16,6 +16,8 @@ import {
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
 import { COMMAND_CLASSES, COMMANDS, commandName } from "../../protocol/commands.ts";
+import { wordOf } from "../../schema/names.ts";
+import { COUNTERS, JOB_STATES, TUBE_COUNTERS } from "../../schema/tube.ts";
 import { isFrozen, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { Service } from "../queue/service.ts";
 import {
@@ -28,7 +30,6 @@ import {
   type Sample,
 } from "./metrics-text.ts";
 import { openDescriptors, ringBytesOf, threadCpu, unsyncedSeconds } from "./process-figures.ts";
-import { HELP, nameOf } from "./tube-families.ts";
 
 // Metrics of batches and schedules: sums over all of them, since each may have a name of its own.
 
@@ -141,30 +142,13 @@ function* stateFamilies(service: Service): Iterable<Family> {
 }
 
 function* jobFamilies(totals: ShardTotals): Iterable<Family> {
-  const { ready, reserved, delayed, buried, urgent } = totals.jobs;
-  const states = Object.entries({ ready, reserved, delayed, buried });
   yield gauge(
     "jobs",
     "Jobs by state.",
-    states.map(([state, value]) => ({ value, labels: { state } })),
+    JOB_STATES.map((state) => ({ value: totals.jobs[state], labels: { state } })),
   );
-  yield gauge("jobs_urgent", "Ready jobs with a priority below 1024.", urgent);
-  yield counter("puts", "Jobs that were put.", totals.puts);
-  yield counter("reserves", "Jobs that clients have reserved.", totals.reserves);
-  yield counter("deletes", "Jobs that were deleted.", totals.deletes);
-  yield counter("releases", "Jobs that were released.", totals.releases);
-  yield counter("buries", "Jobs that were buried.", totals.buries);
-  yield counter("kicks", "Jobs that were kicked.", totals.kicks);
-  for (const name of [
-    "timeouts",
-    "disconnects",
-    "deaths",
-    "expiries",
-    "duplicates",
-    "refusals",
-    "rateWaits",
-  ] as const)
-    yield counter(nameOf(name), HELP[name], totals[name]);
+  yield gauge("jobs_urgent", "Ready jobs with a priority below 1024.", totals.jobs.urgent);
+  for (const name of TUBE_COUNTERS) yield counter(wordOf(name, "_"), COUNTERS[name].says, totals[name]);
   yield counter("touches", "Reservations that clients have renewed.", totals.touches);
   yield histogram("job_wait_seconds", "Time from ready to reserved.", WAIT_BOUNDS_SECONDS, [totals.wait]);
   yield histogram(

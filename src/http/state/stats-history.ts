@@ -3,29 +3,16 @@
 
 import type { BatchFigures, Distribution, ShardTotals } from "../../message/control.ts";
 import { SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
+import { JOB_STATES, SERVER_HISTORY } from "../../schema/tube.ts";
 import type { ControlClient } from "../link/control-client.ts";
 import { bucketQuantile } from "./time-series.ts";
 
 /** Series of the history, in storage order. */
-export const HISTORY_SERIES = [
-  "ready",
-  "reserved",
-  "delayed",
-  "buried",
-  "waiting",
-  "puts",
-  "reserves",
-  "deletes",
-  "releases",
-  "buries",
-  "kicks",
-  "timeouts",
-  "disconnects",
-] as const;
+export const HISTORY_SERIES = [...JOB_STATES, "waiting", ...SERVER_HISTORY] as const;
 export type HistorySeries = (typeof HISTORY_SERIES)[number];
 
 /** The first series that is a counter. */
-const FIRST_COUNTER = HISTORY_SERIES.indexOf("puts");
+const FIRST_COUNTER = HISTORY_SERIES.length - SERVER_HISTORY.length;
 
 /** Numbers of a saved point: its time, and its values. */
 const ROW = 1 + HISTORY_SERIES.length;
@@ -136,10 +123,10 @@ export class StatsHistory {
   async #ask(): Promise<ShardTotals> {
     const totals = sumOf(await this.#control.askAll("totals", undefined));
     this.last = totals;
-    const { ready, reserved, delayed, buried } = totals.jobs;
     const now = [
-      ...[ready, reserved, delayed, buried, totals.waiting, totals.puts, totals.reserves, totals.deletes],
-      ...[totals.releases, totals.buries, totals.kicks, totals.timeouts, totals.disconnects],
+      ...JOB_STATES.map((state) => totals.jobs[state]),
+      totals.waiting,
+      ...SERVER_HISTORY.map((name) => totals[name]),
     ];
     const values = now.map((value, series) => value + this.#base[series]!);
     this.#bySecond.take(this.#wallMs(), values);

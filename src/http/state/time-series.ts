@@ -10,12 +10,13 @@ import {
   type Distribution,
   MEASURED_TUBES_MAX,
   TUBE_BOUNDS_SECONDS,
-  TubeField,
   type TubeTimes,
   WAIT_BOUNDS_SECONDS,
 } from "../../message/control.ts";
+import { eachOf } from "../../schema/names.ts";
+import { TUBE_COUNTERS, type TubeCounter, TubeField } from "../../schema/tube.ts";
 import { AsyncQueue } from "../link/control-client.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeCounter, type TubeEntry } from "./tube-cache.ts";
+import type { TubeEntry } from "./tube-cache.ts";
 
 // Quantile of a histogram, with linear interpolation within a bucket like Prometheus'
 // histogram_quantile.
@@ -231,13 +232,13 @@ export class SeriesSet {
     for (const [name, member] of this.#members) {
       const tube = tubes.get(name);
       if (tube !== undefined) {
-        if (tube.get(TubeField.Sequence) !== member.sequence) takeOver(member, tube);
+        if (tube.get(TubeField.sequence) !== member.sequence) takeOver(member, tube);
         member.last = countersOf(tube);
         member.seenAtMs = nowMs;
       } else if (nowMs - member.seenAtMs > KEPT_MS) this.#remove(name, member);
     }
     this.#admit(tubes, nowMs);
-    for (const tube of tubes.values()) this.#newest = Math.max(this.#newest, tube.get(TubeField.Sequence));
+    for (const tube of tubes.values()) this.#newest = Math.max(this.#newest, tube.get(TubeField.sequence));
   }
 
   /** Admits as many other tubes as there is room for. */
@@ -246,10 +247,10 @@ export class SeriesSet {
     if (room <= 0 || tubes.size === 0) return;
     const others = [...tubes.values()].filter(({ name }) => !this.#members.has(name));
     others.sort(
-      (a, b) => this.#rank(a) - this.#rank(b) || a.get(TubeField.Sequence) - b.get(TubeField.Sequence),
+      (a, b) => this.#rank(a) - this.#rank(b) || a.get(TubeField.sequence) - b.get(TubeField.sequence),
     );
     for (const tube of others.slice(0, room)) {
-      const sequence = tube.get(TubeField.Sequence);
+      const sequence = tube.get(TubeField.sequence);
       const last = countersOf(tube);
       this.#members.set(tube.name, {
         sequence,
@@ -267,7 +268,7 @@ export class SeriesSet {
   }
 
   #remove(name: string, member: Member): void {
-    for (const each of TUBE_COUNTER_NAMES) this.#left[each] += reportedOf(member, each);
+    for (const each of TUBE_COUNTERS) this.#left[each] += reportedOf(member, each);
     this.#members.delete(name);
   }
 
@@ -286,7 +287,7 @@ export class SeriesSet {
   others(totals: Counters | undefined): Counters {
     if (totals === undefined) return this.#reported;
     const sums = { ...totals };
-    for (const each of TUBE_COUNTER_NAMES) {
+    for (const each of TUBE_COUNTERS) {
       sums[each] -= this.#left[each];
       for (const member of this.#members.values()) sums[each] -= reportedOf(member, each);
       sums[each] = Math.max(sums[each], this.#reported[each]);
@@ -300,8 +301,7 @@ export class SeriesSet {
 const reportedOf = ({ base, before, last }: Member, counter: TubeCounter): number =>
   base[counter] + last[counter] - before[counter];
 
-const reportedOfAll = (member: Member): Counters =>
-  Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, reportedOf(member, name)])) as Counters;
+const reportedOfAll = (member: Member): Counters => eachOf(TUBE_COUNTERS, (name) => reportedOf(member, name));
 
 /**
  * Continues a series for a tube that was created again. No other series contains the new tube's
@@ -310,17 +310,15 @@ const reportedOfAll = (member: Member): Counters =>
 function takeOver(member: Member, tube: TubeEntry): void {
   member.base = reportedOfAll(member);
   member.before = zeros();
-  member.sequence = tube.get(TubeField.Sequence);
+  member.sequence = tube.get(TubeField.sequence);
 }
 
 function zeros(): Counters {
-  return Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, 0])) as Counters;
+  return eachOf(TUBE_COUNTERS, () => 0);
 }
 
 function countersOf(tube: TubeEntry): Counters {
-  return Object.fromEntries(
-    TUBE_COUNTER_NAMES.map((name) => [name, tube.get(TUBE_COUNTERS[name])]),
-  ) as Counters;
+  return eachOf(TUBE_COUNTERS, (name) => tube.get(TubeField[name]));
 }
 
 // Tubes with their own series and times: the same for all listeners, for metrics, and for pages

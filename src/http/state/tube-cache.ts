@@ -5,7 +5,8 @@
 // which limits their cost to 5 % of the shards' time.
 
 import { latin1 } from "../../base/bytes.ts";
-import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../message/control.ts";
+import { TUBE_ROWS_AT } from "../../message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../schema/tube.ts";
 import type { ControlClient } from "../link/control-client.ts";
 
 /** Maximum age of the table when it is requested, ms. */
@@ -17,25 +18,6 @@ const AGE_MS_MAX = 1000;
 const REST_MS_PER_TUBE = 0.01;
 /** Rates cover a period between this and twice this, ms. */
 const RATE_MS = 5000;
-
-/** Counters of a tube that have rates. */
-export const TUBE_COUNTERS = {
-  puts: TubeField.Puts,
-  reserves: TubeField.Reserves,
-  deletes: TubeField.Deletes,
-  releases: TubeField.Releases,
-  buries: TubeField.Buries,
-  kicks: TubeField.Kicks,
-  timeouts: TubeField.Timeouts,
-  disconnects: TubeField.Disconnects,
-  deaths: TubeField.Deaths,
-  expiries: TubeField.Expiries,
-  duplicates: TubeField.Duplicates,
-  refusals: TubeField.Refusals,
-  rateWaits: TubeField.RateWaits,
-} as const;
-export type TubeCounter = keyof typeof TUBE_COUNTERS;
-export const TUBE_COUNTER_NAMES = Object.keys(TUBE_COUNTERS) as TubeCounter[];
 
 interface Mark {
   readonly atMs: number;
@@ -146,7 +128,7 @@ export class TubeCache {
    */
   #entry(name: string, shard: number, row: Float64Array, atMs: number): TubeEntry {
     const known = this.#tubes.get(name);
-    if (known === undefined || known.get(TubeField.Sequence) !== row[TubeField.Sequence])
+    if (known === undefined || known.get(TubeField.sequence) !== row[TubeField.sequence])
       return new TubeEntry(name, shard, row, atMs);
     known.renew(row, atMs);
     return known;

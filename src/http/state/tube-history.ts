@@ -2,23 +2,12 @@
 // series in metrics: the busiest first, then the oldest. A busy tube replaces one that has been
 // idle for its whole recording.
 
-import { TubeField } from "../../message/control.ts";
+import { JOB_STATES, TUBE_HISTORY, TubeField } from "../../schema/tube.ts";
 import type { TubeEntry } from "./tube-cache.ts";
 
 /** Series of a tube, in storage order. Counters are sums since the tube was created. */
-const TUBE_SERIES = {
-  ready: TubeField.Ready,
-  reserved: TubeField.Reserved,
-  delayed: TubeField.Delayed,
-  buried: TubeField.Buried,
-  puts: TubeField.Puts,
-  reserves: TubeField.Reserves,
-  deletes: TubeField.Deletes,
-  timeouts: TubeField.Timeouts,
-  disconnects: TubeField.Disconnects,
-} as const;
-export type TubeSeriesName = keyof typeof TUBE_SERIES;
-export const TUBE_SERIES_NAMES = Object.keys(TUBE_SERIES) as TubeSeriesName[];
+export const TUBE_SERIES = [...JOB_STATES, ...TUBE_HISTORY] as const;
+export type TubeSeriesName = (typeof TUBE_SERIES)[number];
 
 export const STEP_SECONDS = 10;
 const POINTS = 300;
@@ -52,10 +41,10 @@ export interface SavedTubes {
 
 /** Activity of a tube: jobs per second that enter it, go to workers, and leave. */
 const activity = (entry: TubeEntry): number =>
-  entry.rate(TubeField.Puts) + entry.rate(TubeField.Reserves) + entry.rate(TubeField.Deletes);
+  entry.rate(TubeField.puts) + entry.rate(TubeField.reserves) + entry.rate(TubeField.deletes);
 
 /** Order in which tubes get a place: the busiest first, then the oldest. */
-const rank = (entry: TubeEntry): number => activity(entry) || -entry.get(TubeField.Sequence);
+const rank = (entry: TubeEntry): number => activity(entry) || -entry.get(TubeField.sequence);
 
 /**
  * Points for which a tube keeps its place without activity. It may only have paused: if more tubes
@@ -64,30 +53,22 @@ const rank = (entry: TubeEntry): number => activity(entry) || -entry.get(TubeFie
  */
 const QUIET_POINTS_MIN = 6;
 const PAUSE_POINTS_MIN = 60;
-const ACTIVE_SERIES = (["puts", "reserves", "deletes"] as const).map((name) =>
-  TUBE_SERIES_NAMES.indexOf(name),
-);
+const ACTIVE_SERIES = (["puts", "reserves", "deletes"] as const).map((name) => TUBE_SERIES.indexOf(name));
 
 function isQuiet({ values, quietMin, from, to }: Kept): boolean {
   if (to - from < quietMin) return false;
   const value = (point: number, series: number): number =>
-    values[(point % POINTS) * TUBE_SERIES_NAMES.length + series]!;
+    values[(point % POINTS) * TUBE_SERIES.length + series]!;
   return ACTIVE_SERIES.every((series) => value(to - 1, series) === value(from, series));
 }
 
-const COUNTERS: ReadonlySet<TubeSeriesName> = new Set([
-  "puts",
-  "reserves",
-  "deletes",
-  "timeouts",
-  "disconnects",
-]);
+const FIRST_COUNTER = JOB_STATES.length;
 
 /** Index of a point's values. */
-const at = (point: number): number => (point % POINTS) * TUBE_SERIES_NAMES.length;
+const at = (point: number): number => (point % POINTS) * TUBE_SERIES.length;
 
 const pointOf = ({ values }: Kept, point: number): Float32Array =>
-  values.subarray(at(point), at(point) + TUBE_SERIES_NAMES.length);
+  values.subarray(at(point), at(point) + TUBE_SERIES.length);
 
 const lastOf = (kept: Kept): Float32Array => pointOf(kept, kept.to - 1);
 
@@ -123,9 +104,9 @@ export class TubeHistory {
       // The tube may come back after a restart.
       if (entry === undefined) continue;
       if (Number.isNaN(kept.sequence)) this.#goOn(kept, entry, point);
-      const at = (point % POINTS) * TUBE_SERIES_NAMES.length;
-      for (const [index, series] of TUBE_SERIES_NAMES.entries())
-        kept.values[at + index] = entry.get(TUBE_SERIES[series]) + (kept.base?.[index] ?? 0);
+      const at = (point % POINTS) * TUBE_SERIES.length;
+      for (const [index, series] of TUBE_SERIES.entries())
+        kept.values[at + index] = entry.get(TubeField[series]) + (kept.base?.[index] ?? 0);
       kept.to = point + 1;
       kept.from = Math.max(kept.from, kept.to - POINTS);
     }
@@ -134,7 +115,7 @@ export class TubeHistory {
   /** Forgets tubes that no longer exist, even if others have their names now. */
   #forgetGone(tubes: ReadonlyMap<string, TubeEntry>, point: number): void {
     for (const [name, { sequence, to }] of this.#kept) {
-      const now = tubes.get(name)?.get(TubeField.Sequence);
+      const now = tubes.get(name)?.get(TubeField.sequence);
       const mayReturn = Number.isNaN(sequence) && (now !== undefined || point - to < RETURN_POINTS_MAX);
       if (now !== sequence && !mayReturn) this.#kept.delete(name);
     }
@@ -145,12 +126,12 @@ export class TubeHistory {
    * they have passed the earlier ones by now.
    */
   #goOn(kept: Kept, entry: TubeEntry, point: number): void {
-    kept.sequence = entry.get(TubeField.Sequence);
+    kept.sequence = entry.get(TubeField.sequence);
     const last = lastOf(kept);
-    kept.base = TUBE_SERIES_NAMES.map((name, series) => (COUNTERS.has(name) ? last[series]! : 0));
+    kept.base = TUBE_SERIES.map((_, series) => (series < FIRST_COUNTER ? 0 : last[series]!));
     // Without the tube, nothing was counted, and nothing waited.
     for (let missed = kept.to; missed < point; missed++)
-      kept.values.set(kept.base, (missed % POINTS) * TUBE_SERIES_NAMES.length);
+      kept.values.set(kept.base, (missed % POINTS) * TUBE_SERIES.length);
   }
 
   get saved(): SavedTubes {
@@ -163,10 +144,10 @@ export class TubeHistory {
       atMs: Array.from({ length: this.#points - first }, (_, index) => this.#atMs[(first + index) % POINTS]!),
       tubes: busiest.map(({ name, kept }) => {
         const from = Math.max(first, kept.from);
-        const values = new Float32Array(Math.max(0, kept.to - from) * TUBE_SERIES_NAMES.length);
+        const values = new Float32Array(Math.max(0, kept.to - from) * TUBE_SERIES.length);
         // At most two pieces of the ring.
         const turn = Math.min(kept.to, (Math.floor(from / POINTS) + 1) * POINTS);
-        values.set(kept.values.subarray(at(from), at(from) + (turn - from) * TUBE_SERIES_NAMES.length));
+        values.set(kept.values.subarray(at(from), at(from) + (turn - from) * TUBE_SERIES.length));
         values.set(kept.values.subarray(0, at(kept.to - turn)), at(turn - from));
         return { name, from: from - first, values };
       }),
@@ -184,10 +165,10 @@ export class TubeHistory {
     this.#points = times.length;
     for (const { name, from, values } of tubes.slice(0, this.#tubesMax)) {
       const cut = Math.max(0, skipped - from);
-      const count = values.length / TUBE_SERIES_NAMES.length - cut;
+      const count = values.length / TUBE_SERIES.length - cut;
       const begin = from + cut - skipped;
       if (!(count > 0 && begin >= 0 && begin + count <= times.length)) continue;
-      const ring = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
+      const ring = new Float32Array(POINTS * TUBE_SERIES.length);
       ring.set(values.subarray(at(cut)), at(begin));
       const points = { from: begin, to: begin + count };
       this.#kept.set(name, { sequence: Number.NaN, values: ring, quietMin: PAUSE_POINTS_MIN, ...points });
@@ -215,8 +196,8 @@ export class TubeHistory {
     const above = tubes.filter((entry) => rank(entry) > least);
     const equal = tubes.filter((entry) => rank(entry) === least);
     for (const entry of [...above, ...equal].slice(0, room)) {
-      const values = new Float32Array(POINTS * TUBE_SERIES_NAMES.length);
-      const sequence = entry.get(TubeField.Sequence);
+      const values = new Float32Array(POINTS * TUBE_SERIES.length);
+      const sequence = entry.get(TubeField.sequence);
       const quietMin = activity(entry) > 0 ? PAUSE_POINTS_MIN : QUIET_POINTS_MIN;
       this.#kept.set(entry.name, { sequence, values, quietMin, from: point, to: point });
     }
@@ -243,8 +224,8 @@ export class TubeHistory {
     const { values, from, to } = kept;
     let first = from;
     while (first < to - 1 && this.#atMs[first % POINTS]! < sinceMs) first++;
-    const index = TUBE_SERIES_NAMES.indexOf(series);
-    const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES_NAMES.length + index]!;
+    const index = TUBE_SERIES.indexOf(series);
+    const value = (point: number): number => values[(point % POINTS) * TUBE_SERIES.length + index]!;
     return value(to - 1) - value(first);
   }
 
@@ -264,8 +245,8 @@ export class TubeHistory {
       (_, index) => (kept.from + index) % POINTS,
     ).filter((point) => this.#atMs[point]! >= sinceMs);
     const listed = series.map((name) => {
-      const index = TUBE_SERIES_NAMES.indexOf(name);
-      const value = (point: number): number => kept.values[point * TUBE_SERIES_NAMES.length + index]!;
+      const index = TUBE_SERIES.indexOf(name);
+      const value = (point: number): number => kept.values[point * TUBE_SERIES.length + index]!;
       return [
         name,
         points.map((point): [number, number] => [Math.round(this.#atMs[point]!) / 1000, value(point)]),

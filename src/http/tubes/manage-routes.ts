@@ -2,9 +2,10 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
-import { type BulkAct, type BulkQuestion, type StateName, TubeField } from "../../message/control.ts";
+import type { BulkAct, BulkQuestion, StateName } from "../../message/control.ts";
 import { ControlWord } from "../../message/topology.ts";
 import { JobIds } from "../../ring/job-ids.ts";
+import { TubeField } from "../../schema/tube.ts";
 import { taskView } from "../admin/task-routes.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api/api.ts";
 import { States, WhereBody, whereOf } from "../api/parameters.ts";
@@ -339,8 +340,8 @@ const addDelete: Routes = (api, service) => {
 };
 
 const countsOf = (entry: TubeEntry): { users: number; watchers: number } => ({
-  users: entry.get(TubeField.Users),
-  watchers: entry.get(TubeField.Watchers),
+  users: entry.get(TubeField.users),
+  watchers: entry.get(TubeField.watchers),
 });
 
 const noSuchTube = (tube: string): Problem =>

@@ -4,7 +4,15 @@ import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { matchesGlob } from "../../base/text.ts";
-import { TubeField } from "../../message/control.ts";
+import { eachOf } from "../../schema/names.ts";
+import {
+  JOB_COUNTS,
+  OLDEST_NAMES,
+  TUBE_COUNTERS,
+  TUBE_FIELDS,
+  TUBE_GAUGES,
+  TubeField,
+} from "../../schema/tube.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api/api.ts";
 import { chosen, decodeCursor, encodeCursor, fieldsQuery } from "../api/parameters.ts";
 import { Problem } from "../api/problem.ts";
@@ -13,8 +21,8 @@ import { wantsMsgpack } from "../app/request-bodies.ts";
 import { AsyncQueue } from "../link/control-client.ts";
 import { knownTubes } from "../queue/health.ts";
 import type { MeasuredTubes, Recent, RecentTimes } from "../state/time-series.ts";
-import { TUBE_COUNTER_NAMES, TUBE_COUNTERS, type TubeEntry } from "../state/tube-cache.ts";
-import { STEP_SECONDS, TUBE_SERIES_NAMES, type TubeSeriesName } from "../state/tube-history.ts";
+import { TubeEntry } from "../state/tube-cache.ts";
+import { STEP_SECONDS, TUBE_SERIES, type TubeSeriesName } from "../state/tube-history.ts";
 import { SettingsInEffect, settingsInEffect } from "./settings-routes.ts";
 
 /**
@@ -51,64 +59,45 @@ const roundedTimes = ({ count, p50, p99 }: RecentTimes): RecentTimes => ({
 });
 
 /** Returns a tube's view. `nowMs` is the shards' clock, from which ages are calculated. */
-export function tubeView(entry: TubeEntry, nowMs: number, measured: MeasuredTubes): TubeView {
+export function tubeView(entry: TubeEntry, nowMs: number, measured: Pick<MeasuredTubes, "recent">): TubeView {
   const recent = measured.recent(entry.name);
   const at = (field: number): number => entry.get(field);
   const age = (field: number): number | null =>
     at(field) === Number.POSITIVE_INFINITY ? null : rounded(Math.max(0, nowMs - at(field)) / 1000);
-  const untilMs = at(TubeField.PauseUntilMs);
+  const untilMs = at(TubeField.pauseUntilMs);
   const counters = (value: (field: number) => number): Static<typeof Counters> =>
-    Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, value(TUBE_COUNTERS[name])])) as Static<
-      typeof Counters
-    >;
+    eachOf(TUBE_COUNTERS, (name) => value(TubeField[name]));
   return {
     name: entry.name,
-    jobs: {
-      ready: at(TubeField.Ready),
-      urgent: at(TubeField.Urgent),
-      reserved: at(TubeField.Reserved),
-      delayed: at(TubeField.Delayed),
-      buried: at(TubeField.Buried),
-    },
-    oldestReady: age(TubeField.OldestReadyAtMs),
-    oldestBuried: age(TubeField.OldestBuriedAtMs),
-    bodyBytes: at(TubeField.BodyBytes),
-    users: at(TubeField.Users),
-    watchers: at(TubeField.Watchers),
-    waiters: at(TubeField.Waiters),
+    jobs: eachOf(JOB_COUNTS, (name) => at(TubeField[name])),
+    ...eachOf(OLDEST_NAMES, (name) => age(TubeField[`${name}AtMs`])),
+    ...eachOf(TUBE_GAUGES, (name) => at(TubeField[name])),
     pause:
       untilMs > nowMs
-        ? { seconds: at(TubeField.PauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
+        ? { seconds: at(TubeField.pauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
         : null,
-    holdsDead: at(TubeField.HoldsDead) > 0,
+    holdsDead: at(TubeField.holdsDead) > 0,
     times: recent === null ? null : recentView(recent),
     totals: counters(at),
     rates: counters((field) => rounded(Math.max(0, entry.rate(field)))),
   };
 }
 
+const EMPTY_ROW = new Float64Array(TUBE_FIELDS);
+for (const name of OLDEST_NAMES) EMPTY_ROW[TubeField[`${name}AtMs`]] = Number.POSITIVE_INFINITY;
+const NOT_MEASURED = { recent: () => null };
+
 /**
  * Returns the view of an empty tube, for one that doesn't exist. Autoscalers ask for tubes that are
  * not in use yet.
  */
-export function emptyTube(name: string): TubeView {
-  const none = Object.fromEntries(TUBE_COUNTER_NAMES.map((each) => [each, 0])) as Static<typeof Counters>;
-  return {
-    name,
-    jobs: { ready: 0, urgent: 0, reserved: 0, delayed: 0, buried: 0 },
-    oldestReady: null,
-    oldestBuried: null,
-    bodyBytes: 0,
-    users: 0,
-    watchers: 0,
-    waiters: 0,
-    pause: null,
-    holdsDead: false,
-    times: null,
-    totals: none,
-    rates: none,
-  };
-}
+export const emptyTube = (name: string): TubeView =>
+  tubeView(new TubeEntry(name, 0, EMPTY_ROW, 0), 0, NOT_MEASURED);
+
+const byField =
+  (name: keyof typeof TubeField) =>
+  (entry: TubeEntry): number =>
+    entry.get(TubeField[name]);
 
 /**
  * Numbers that tubes can be sorted by. A Map because clients choose the key, and every object has a
@@ -116,25 +105,17 @@ export function emptyTube(name: string): TubeView {
  */
 const TUBE_ORDERS: ReadonlyMap<string, (entry: TubeEntry) => number> = new Map(
   Object.entries<(entry: TubeEntry) => number>({
-    ready: (entry) => entry.get(TubeField.Ready),
-    urgent: (entry) => entry.get(TubeField.Urgent),
-    reserved: (entry) => entry.get(TubeField.Reserved),
-    delayed: (entry) => entry.get(TubeField.Delayed),
-    buried: (entry) => entry.get(TubeField.Buried),
+    ...eachOf(JOB_COUNTS, byField),
     /** The oldest is the largest, so timestamps are negated. */
-    oldest: (entry) => -entry.get(TubeField.OldestReadyAtMs),
-    oldestReady: (entry) => -entry.get(TubeField.OldestReadyAtMs),
-    oldestBuried: (entry) => -entry.get(TubeField.OldestBuriedAtMs),
-    bodyBytes: (entry) => entry.get(TubeField.BodyBytes),
-    users: (entry) => entry.get(TubeField.Users),
-    watchers: (entry) => entry.get(TubeField.Watchers),
-    waiters: (entry) => entry.get(TubeField.Waiters),
-    pause: (entry) => entry.get(TubeField.PauseUntilMs),
-    busiest: (entry) => entry.rate(TUBE_COUNTERS.puts) + entry.rate(TUBE_COUNTERS.reserves),
+    oldest: (entry) => -entry.get(TubeField.oldestReadyAtMs),
+    ...eachOf(OLDEST_NAMES, (name) => (entry: TubeEntry) => -entry.get(TubeField[`${name}AtMs`])),
+    ...eachOf(TUBE_GAUGES, byField),
+    pause: (entry) => entry.get(TubeField.pauseUntilMs),
+    busiest: (entry) => entry.rate(TubeField.puts) + entry.rate(TubeField.reserves),
     ...Object.fromEntries(
-      TUBE_COUNTER_NAMES.flatMap((name) => [
-        [name, (entry: TubeEntry) => entry.get(TUBE_COUNTERS[name])],
-        [`${name}Rate`, (entry: TubeEntry) => entry.rate(TUBE_COUNTERS[name])],
+      TUBE_COUNTERS.flatMap((name) => [
+        [name, byField(name)],
+        [`${name}Rate`, (entry: TubeEntry) => entry.rate(TubeField[name])],
       ]),
     ),
   }),
@@ -313,7 +294,7 @@ const addHistory: Routes = (api, service) => {
     ...tubeQuery,
     seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3000 })),
     series: Type.Optional(
-      Type.String({ description: `Any of ${TUBE_SERIES_NAMES.join(", ")}, separated by commas.` }),
+      Type.String({ description: `Any of ${TUBE_SERIES.join(", ")}, separated by commas.` }),
     ),
   });
   const Series = Type.Record(Type.String(), Type.Array(Type.Tuple([Type.Number(), Type.Number()])));
@@ -338,8 +319,7 @@ const addHistory: Routes = (api, service) => {
     async (request, reply) => {
       const { seconds = 3000, series } = request.query;
       const tube = tubeOf(request.params, request.query);
-      const names =
-        series === undefined ? TUBE_SERIES_NAMES : [...new Set(series.split(",").map(seriesNamed))];
+      const names = series === undefined ? TUBE_SERIES : [...new Set(series.split(",").map(seriesNamed))];
       const kept = service.tubeHistory.of(tube, names, service.wallMs() - seconds * 1000);
       if (kept === undefined) {
         requireServing(service);
@@ -354,9 +334,9 @@ const addHistory: Routes = (api, service) => {
 };
 
 function seriesNamed(name: string): TubeSeriesName {
-  const known = TUBE_SERIES_NAMES.find((each) => each === name);
+  const known = TUBE_SERIES.find((each) => each === name);
   if (known !== undefined) return known;
-  throw new Problem("bad-request", `There is no series "${name}"; use ${TUBE_SERIES_NAMES.join(", ")}.`);
+  throw new Problem("bad-request", `There is no series "${name}"; use ${TUBE_SERIES.join(", ")}.`);
 }
 
 /**

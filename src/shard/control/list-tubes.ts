@@ -5,15 +5,10 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
-import {
-  type Answers,
-  type SettingInEffect,
-  TUBE_FIELDS,
-  TUBE_ROWS_AT,
-  type TubeDetails,
-  TubeField,
-} from "../../message/control.ts";
+import { type Answers, type SettingInEffect, TUBE_ROWS_AT, type TubeDetails } from "../../message/control.ts";
 import { JobCounter } from "../../schema/job.ts";
+import { eachOf } from "../../schema/names.ts";
+import { COUNTERS, POLICY_COUNT_NAMES, TUBE_COUNTERS, TUBE_FIELDS, TubeField } from "../../schema/tube.ts";
 import { settingNamed, settingsText } from "../sessions/tube-setter.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 
@@ -71,46 +66,39 @@ export class ListTubes implements ControlWork {
   }
 }
 
+/** Each reads a counter of a tube. */
+const COUNTS: readonly ((tube: Tube) => number)[] = TUBE_COUNTERS.map((name) => {
+  const row = COUNTERS[name];
+  if ("policy" in row) return ({ countsIfAny }) => countsIfAny?.[row.policy] ?? 0;
+  return (tube) => tube[row.tube];
+});
+
 function writeRow(engine: Engine, tube: Tube, at: number): void {
   assert(at + TUBE_FIELDS <= rows.length, "a row of a tube lies in its part");
   assert(tube.urgentJobs <= tube.jobsIn(JobState.Ready), "urgent jobs are among the ready ones of a tube");
-  rows[at + TubeField.Sequence] = tube.sequence;
-  rows[at + TubeField.Ready] = tube.jobsIn(JobState.Ready);
-  rows[at + TubeField.Urgent] = tube.urgentJobs;
-  rows[at + TubeField.Reserved] = tube.reservedJobs;
-  rows[at + TubeField.Delayed] = tube.jobsIn(JobState.Delayed);
-  rows[at + TubeField.Buried] = tube.buriedJobs;
-  rows[at + TubeField.OldestReadyAtMs] = tube.oldestReadyAtMs;
-  rows[at + TubeField.OldestBuriedAtMs] = tube.oldestBuriedAtMs;
-  rows[at + TubeField.BodyBytes] = tube.bytes;
-  rows[at + TubeField.Users] = tube.using;
-  rows[at + TubeField.Watchers] = tube.watching;
-  rows[at + TubeField.Waiters] = engine.waitingOn(tube);
-  rows[at + TubeField.PauseSeconds] = tube.pauseSeconds;
-  rows[at + TubeField.PauseUntilMs] = tube.paused ? tube.pauseTimer.atMs : 0;
-  rows[at + TubeField.Puts] = tube.totalJobs;
-  rows[at + TubeField.Reserves] = tube.reserves;
-  rows[at + TubeField.Deletes] = tube.deletes;
-  rows[at + TubeField.Releases] = tube.releases;
-  rows[at + TubeField.Buries] = tube.buries;
-  rows[at + TubeField.Kicks] = tube.kicks;
-  rows[at + TubeField.Timeouts] = tube.timeouts;
-  rows[at + TubeField.Pauses] = tube.pauses;
+  rows[at + TubeField.sequence] = tube.sequence;
+  rows[at + TubeField.ready] = tube.jobsIn(JobState.Ready);
+  rows[at + TubeField.urgent] = tube.urgentJobs;
+  rows[at + TubeField.reserved] = tube.reservedJobs;
+  rows[at + TubeField.delayed] = tube.jobsIn(JobState.Delayed);
+  rows[at + TubeField.buried] = tube.buriedJobs;
+  rows[at + TubeField.oldestReadyAtMs] = tube.oldestReadyAtMs;
+  rows[at + TubeField.oldestBuriedAtMs] = tube.oldestBuriedAtMs;
+  rows[at + TubeField.bodyBytes] = tube.bytes;
+  rows[at + TubeField.users] = tube.using;
+  rows[at + TubeField.watchers] = tube.watching;
+  rows[at + TubeField.waiters] = engine.waitingOn(tube);
+  rows[at + TubeField.pauseSeconds] = tube.pauseSeconds;
+  rows[at + TubeField.pauseUntilMs] = tube.paused ? tube.pauseTimer.atMs : 0;
   // Only the shards of the tubes whose jobs die know the settings that name this tube.
   const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.originOf(tube.ready.best) !== "";
-  rows[at + TubeField.HoldsDead] = holdsDead ? 1 : 0;
-  const counts = tube.countsIfAny;
-  rows[at + TubeField.Deaths] = counts?.dead ?? 0;
-  rows[at + TubeField.Expiries] = counts?.expired ?? 0;
-  rows[at + TubeField.Duplicates] = counts?.duplicates ?? 0;
-  rows[at + TubeField.Refusals] = counts?.rejected ?? 0;
-  rows[at + TubeField.RateWaits] = counts?.rateWaits ?? 0;
-  rows[at + TubeField.Disconnects] = tube.disconnects;
+  rows[at + TubeField.holdsDead] = holdsDead ? 1 : 0;
   const lost = engine.policies.failures.lostJobOf(tube);
   const page = lost === NO_SLOT ? undefined : engine.jobs.pageOf(lost);
-  rows[at + TubeField.LostJob] = page?.id[rowOf(lost)] ?? 0;
-  rows[at + TubeField.LostJobReserves] = page?.count(rowOf(lost), JobCounter.reserves) ?? 0;
-  rows[at + TubeField.LostJobDisconnects] = page?.count(rowOf(lost), JobCounter.disconnects) ?? 0;
+  rows[at + TubeField.lostJob] = page?.id[rowOf(lost)] ?? 0;
+  rows[at + TubeField.lostJobReserves] = page?.count(rowOf(lost), JobCounter.reserves) ?? 0;
+  rows[at + TubeField.lostJobDisconnects] = page?.count(rowOf(lost), JobCounter.disconnects) ?? 0;
+  for (let k = 0; k < COUNTS.length; k++) rows[at + TubeField.puts + k] = COUNTS[k]!(tube);
 }
 
 // Settings of tubes for the HTTP thread: a page of patterns in order, or what is in effect for one
@@ -205,17 +193,11 @@ export function inspectTube({ engine, nowMs }: ControlShard, name: string): Answ
 
 function detailsOf(tube: Tube, nowMs: number): TubeDetails {
   assert((tube.groups?.blocked ?? 0) <= (tube.groups?.size ?? 0), "blocked groups are among the groups");
-  const { duplicates, rejected, expired, dead, movedIn, movedOut } = tube.counts;
   const tokens = tube.limiter?.tokens(nowMs) ?? Number.POSITIVE_INFINITY;
   return {
     groups: tube.groups?.size ?? 0,
     groupsBlocked: tube.groups?.blocked ?? 0,
-    duplicates,
-    rejected,
-    expired,
-    dead,
-    movedIn,
-    movedOut,
+    ...eachOf(POLICY_COUNT_NAMES, (name) => tube.countsIfAny?.[name] ?? 0),
     tokens: tokens === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.floor(tokens)),
   };
 }

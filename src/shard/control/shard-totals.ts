@@ -25,6 +25,8 @@ import {
 import { createHistogram } from "../../message/histogram.ts";
 import { BucketCounts } from "../../message/log-figures.ts";
 import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
+import { eachOf } from "../../schema/names.ts";
+import { COUNTERS, TUBE_COUNTERS } from "../../schema/tube.ts";
 import { REFUSAL_WORDS } from "../schedules/schedule-listing.ts";
 import type { ControlAnswerer, ControlShard, ControlWork } from "./control-work.ts";
 
@@ -161,20 +163,8 @@ export function shardTotals(
       delayed: jobCounts[JobState.Delayed]!,
       buried: jobCounts[JobState.Buried]!,
     },
-    puts: engine.totalJobs,
-    reserves: engine.jobReserves,
-    deletes: engine.jobDeletes,
-    releases: engine.jobReleases,
-    buries: engine.jobBuries,
-    kicks: engine.jobKicks,
+    ...eachOf(TUBE_COUNTERS, (name) => engine[COUNTERS[name].shard]),
     touches: engine.jobTouches,
-    timeouts: engine.jobTimeouts,
-    disconnects: engine.jobDisconnects,
-    deaths: engine.jobDeaths,
-    expiries: engine.jobExpiries,
-    duplicates: engine.putDuplicates,
-    refusals: engine.putRefusals,
-    rateWaits: engine.rateWaits,
     tubes: engine.tubes.size,
     waiting,
     batches: batchFigures(engine, nowMs),

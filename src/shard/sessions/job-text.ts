@@ -5,12 +5,14 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag, FlowFlag, type JobPage, JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
-import type { PolicyCounts, Tube } from "../../engine/tubes/tube.ts";
+import type { Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
 import type { JobFacts, JobOptions, Where } from "../../message/control.ts";
 import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { type Failure, readFailures } from "../../protocol/job-failure.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
+import { wordOf } from "../../schema/names.ts";
+import { NO_COUNTS, POLICY_COUNT_NAMES } from "../../schema/tube.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
 
 /**
@@ -289,22 +291,17 @@ export function inspectSettingsText(policy: TubePolicy): string {
   return `---
 bytes: 0
 next-age: 0
-${countRows(NO_COUNTS, 0)}${settingRows(policy)}`;
+${countRows()}${settingRows(policy)}`;
 }
 
-const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0, movedIn: 0, movedOut: 0, rateWaits: 0 };
-
-function countRows(counts: PolicyCounts, disconnects: number, groups = 0, blocked = 0): string {
+/** Returns the lines with the counts of a tube, zeros without one. */
+function countRows(tube?: Tube): string {
+  const { size: groups = 0, blocked = 0 } = tube?.groups ?? {};
   assert(blocked <= groups, "blocked groups are among the groups");
+  const counts = tube?.countsIfAny ?? NO_COUNTS;
   return `groups: ${groups}
 groups-blocked: ${blocked}
-duplicates: ${counts.duplicates}
-rejected: ${counts.rejected}
-expired: ${counts.expired}
-dead: ${counts.dead}
-moved-in: ${counts.movedIn}
-moved-out: ${counts.movedOut}
-disconnects: ${disconnects}
+${POLICY_COUNT_NAMES.map((name) => `${wordOf(name)}: ${counts[name]}\n`).join("")}disconnects: ${tube?.disconnects ?? 0}
 `;
 }
 
@@ -335,5 +332,5 @@ export function inspectTubeText(engine: Engine, tube: Tube, nowMs: number): stri
   return `---
 bytes: ${tube.bytes}
 next-age: ${ageSeconds(createdAtMs, nowMs)}
-${countRows(tube.counts, tube.disconnects, tube.groups?.size, tube.groups?.blocked)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
+${countRows(tube)}${tokenRow(tube, nowMs)}${settingRows(tube.policy)}`;
 }

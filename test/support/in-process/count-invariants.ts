@@ -7,26 +7,20 @@ import { FlowFlag, JobState, rowOf } from "../../../src/engine/jobs/job-table.ts
 import type { BatchRow } from "../../../src/engine/state/batch-table.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
 import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { eachOf } from "../../../src/schema/names.ts";
+import { COUNTERS, TUBE_COUNTERS } from "../../../src/schema/tube.ts";
 import type { CheckedEngine } from "./checked-engine.ts";
 
 /** Each count of a shard that is also kept for each tube. */
 const COUNTS: Readonly<
   Record<string, readonly [ofShard: (engine: Engine) => number, of: (tube: Tube) => number]>
-> = {
-  puts: [({ totalJobs }) => totalJobs, ({ totalJobs }) => totalJobs],
-  reserves: [({ jobReserves }) => jobReserves, ({ reserves }) => reserves],
-  deletes: [({ jobDeletes }) => jobDeletes, ({ deletes }) => deletes],
-  releases: [({ jobReleases }) => jobReleases, ({ releases }) => releases],
-  buries: [({ jobBuries }) => jobBuries, ({ buries }) => buries],
-  kicks: [({ jobKicks }) => jobKicks, ({ kicks }) => kicks],
-  timeouts: [({ jobTimeouts }) => jobTimeouts, ({ timeouts }) => timeouts],
-  disconnects: [({ jobDisconnects }) => jobDisconnects, ({ disconnects }) => disconnects],
-  deaths: [({ jobDeaths }) => jobDeaths, ({ countsIfAny }) => countsIfAny?.dead ?? 0],
-  expiries: [({ jobExpiries }) => jobExpiries, ({ countsIfAny }) => countsIfAny?.expired ?? 0],
-  duplicates: [({ putDuplicates }) => putDuplicates, ({ countsIfAny }) => countsIfAny?.duplicates ?? 0],
-  refusals: [({ putRefusals }) => putRefusals, ({ countsIfAny }) => countsIfAny?.rejected ?? 0],
-  rateWaits: [({ rateWaits }) => rateWaits, ({ countsIfAny }) => countsIfAny?.rateWaits ?? 0],
-};
+> = eachOf(TUBE_COUNTERS, (name) => {
+  const row = COUNTERS[name];
+  return [
+    (engine) => engine[row.shard],
+    "policy" in row ? ({ countsIfAny }) => countsIfAny?.[row.policy] ?? 0 : (tube) => tube[row.tube],
+  ];
+});
 
 type Sums = Record<string, number>;
 

@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { COMMAND_TIMES, END_REASONS } from "../../../src/message/acceptor-counts.ts";
-import { TUBE_FIELDS, TubeField } from "../../../src/message/control.ts";
 import { GROUP_FIGURES, GroupFigure } from "../../../src/message/group.ts";
 import {
   BATCH_BOUNDS_RECORDS,
@@ -20,6 +19,7 @@ import { TransferFlag, TransferMessage } from "../../../src/message/transfer.ts"
 import { Op } from "../../../src/protocol/commands.ts";
 import { DOORBELL_WORDS } from "../../../src/ring/doorbell.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
+import { TUBE_FIELDS, TubeField } from "../../../src/schema/tube.ts";
 
 const { COUNTERS_PER_ROLE, Counter, createTopology } = topologies;
 

@@ -3,20 +3,20 @@ import { it } from "node:test";
 import { attentionOf, type Signs } from "../../../../src/http/admin/attention.ts";
 import { NO_SIGNS } from "../../../../src/http/queue/health.ts";
 import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
-import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 
 const AT_MS = 1_000_000;
 
 function tube(name: string, fields: Partial<Record<keyof typeof TubeField, number>>): TubeEntry {
   const row = new Float64Array(TUBE_FIELDS);
-  row[TubeField.OldestReadyAtMs] = Number.POSITIVE_INFINITY;
+  row[TubeField.oldestReadyAtMs] = Number.POSITIVE_INFINITY;
   for (const [field, value] of Object.entries(fields))
     row[TubeField[field as keyof typeof TubeField]] = value;
   return new TubeEntry(name, 0, row, AT_MS);
 }
 
 const WELL: Signs = {
-  tubes: [tube("well", { Ready: 5, Watchers: 1, OldestReadyAtMs: AT_MS - 60_000 })],
+  tubes: [tube("well", { ready: 5, watchers: 1, oldestReadyAtMs: AT_MS - 60_000 })],
   atMs: AT_MS,
   puts: { ok: true, status: "ok", detail: "ok" },
   isConfigTaken: true,
@@ -55,7 +55,7 @@ const grownBy =
     counts[tube]?.[series] ?? 0;
 
 it("a job that crashes its workers is named, with how often, whatever its share", () => {
-  const crashed = { LostJob: 17, LostJobReserves: 1865, LostJobDisconnects: 1865 };
+  const crashed = { lostJob: 17, lostJobReserves: 1865, lostJobDisconnects: 1865 };
   const grown = grownBy({ mails: { disconnects: 4, reserves: 1e6 } });
   const all = attentionOf({ ...WELL, tubes: [tube("mails", crashed)], grown });
   assert.deepEqual(all, [
@@ -67,9 +67,9 @@ it("a job that crashes its workers is named, with how often, whatever its share"
   ]);
   const saidOf = (fields: Parameters<typeof tube>[1]): string[] =>
     said({ tubes: [tube("mails", { ...crashed, ...fields })], grown });
-  assert.match(saidOf({ LostJobDisconnects: 1864 })[0]!, /ended each time$/, "it may be reserved now");
-  assert.match(saidOf({ LostJobDisconnects: 1863 })[0]!, /ended 1,863 times$/);
-  assert.deepEqual(saidOf({ LostJobDisconnects: 2 }), [], "two may be chance");
+  assert.match(saidOf({ lostJobDisconnects: 1864 })[0]!, /ended each time$/, "it may be reserved now");
+  assert.match(saidOf({ lostJobDisconnects: 1863 })[0]!, /ended 1,863 times$/);
+  assert.deepEqual(saidOf({ lostJobDisconnects: 2 }), [], "two may be chance");
   assert.deepEqual(
     said({ tubes: [tube("mails", crashed)], grown: grownBy({ mails: { disconnects: 3 } }) }),
     [],
@@ -77,7 +77,7 @@ it("a job that crashes its workers is named, with how often, whatever its share"
 });
 
 it("workers that end with different jobs need attention from one reservation in five on", () => {
-  const tubes = [tube("mails", { LostJob: 17, LostJobReserves: 1, LostJobDisconnects: 1 })];
+  const tubes = [tube("mails", { lostJob: 17, lostJobReserves: 1, lostJobDisconnects: 1 })];
   const grown = (reserves: number): Signs["grown"] => grownBy({ mails: { disconnects: 20, reserves } });
   assert.deepEqual(said({ tubes, grown: grown(99) }), [
     "mails: 20 times in ten minutes, a worker's connection ended while it held a job",
@@ -112,8 +112,8 @@ it("slow syncs need attention if one in a hundred takes over 100 ms, from a hund
 
 it("serious problems come first: refused puts, unwatched tubes; then memory, configuration, syncs, timeouts, buried jobs, old ones", () => {
   const tubes = [
-    tube("old", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS - 125_000 }),
-    tube("both/sides", { Ready: 1000, Buried: 2, OldestReadyAtMs: AT_MS - 90_000 }),
+    tube("old", { ready: 1, watchers: 1, oldestReadyAtMs: AT_MS - 125_000 }),
+    tube("both/sides", { ready: 1000, buried: 2, oldestReadyAtMs: AT_MS - 90_000 }),
   ];
   const syncs = { count: 100, p99Seconds: 0.5 };
   const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
@@ -136,7 +136,7 @@ it("serious problems come first: refused puts, unwatched tubes; then memory, con
 });
 
 it("each problem names a remedy and a page", () => {
-  const tubes = [tube("both/sides", { Ready: 1000, Buried: 2 })];
+  const tubes = [tube("both/sides", { ready: 1000, buried: 2 })];
   const [ready, buried] = attentionOf({ ...WELL, tubes });
   assert.deepEqual(ready, {
     level: "bad",
@@ -149,26 +149,26 @@ it("each problem names a remedy and a page", () => {
 });
 
 it("A paused tube is no tube without workers, nor one whose workers hang", () => {
-  const paused = { Ready: 1000, PauseUntilMs: AT_MS + 1, OldestReadyAtMs: AT_MS - 125_000 };
-  const tubes = [tube("halted", paused), tube("watched", { ...paused, Watchers: 1 })];
+  const paused = { ready: 1000, pauseUntilMs: AT_MS + 1, oldestReadyAtMs: AT_MS - 125_000 };
+  const tubes = [tube("halted", paused), tube("watched", { ...paused, watchers: 1 })];
   assert.deepEqual(said({ tubes }), [
     "halted: paused, with 1,000 ready",
     "watched: paused, with 1,000 ready",
   ]);
-  tubes.push(tube("over", { Ready: 3, PauseUntilMs: AT_MS }));
+  tubes.push(tube("over", { ready: 3, pauseUntilMs: AT_MS }));
   assert.equal(said({ tubes })[0], "over: 3 ready, and no worker watches");
 });
 
 it("A tube that was paused by hand is named also while nothing in it is ready", () => {
-  const pause = { PauseSeconds: 60, PauseUntilMs: AT_MS + 1 };
+  const pause = { pauseSeconds: 60, pauseUntilMs: AT_MS + 1 };
   assert.deepEqual(said({ tubes: [tube("halted", pause)] }), ["halted: paused"]);
-  assert.deepEqual(said({ tubes: [tube("moment", { ...pause, PauseSeconds: 59 })] }), []);
+  assert.deepEqual(said({ tubes: [tube("moment", { ...pause, pauseSeconds: 59 })] }), []);
 });
 
 it("A tube in which one reserve in five times out needs attention, though few do in all", () => {
   const grown = (tube: string, series: string): number =>
     series === "disconnects" ? 0 : tube === "poisoned" ? 21 : series === "timeouts" ? 0 : 100;
-  const tubes = [tube("poisoned", { Ready: 1, Watchers: 1, OldestReadyAtMs: AT_MS })];
+  const tubes = [tube("poisoned", { ready: 1, watchers: 1, oldestReadyAtMs: AT_MS })];
   const found = "poisoned: 21 timeouts in the last ten minutes";
   assert.deepEqual(said({ tubes, grown, reserves: 10_000, timeouts: 21 }), [found]);
   assert.deepEqual(said({ tubes, grown: grownBy({ poisoned: { timeouts: 21, reserves: 105 } }) }), []);
@@ -178,16 +178,16 @@ it("A tube in which one reserve in five times out needs attention, though few do
 });
 
 it("Jobs of a dead-letter tube are returned, and no workers started for them", () => {
-  const dead = tube("mails-dead", { Ready: 1130, HoldsDead: 1 });
+  const dead = tube("mails-dead", { ready: 1130, holdsDead: 1 });
   const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
   assert.deepEqual(others, []);
   assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
   assert.match(found!.todo, /Find out why they died.* Redrive on its page returns them\.$/);
-  assert.deepEqual(said({ tubes: [tube("mails-dead", { Ready: 1, HoldsDead: 1, Watchers: 1 })] }), []);
+  assert.deepEqual(said({ tubes: [tube("mails-dead", { ready: 1, holdsDead: 1, watchers: 1 })] }), []);
 });
 
 it("of many tubes with the same problem two are named, so others stay visible", () => {
-  const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { Ready: n + 1, Buried: n < 3 ? 1 : 0 }));
+  const tubes = Array.from({ length: 5 }, (_, n) => tube(`t${n}`, { ready: n + 1, buried: n < 3 ? 1 : 0 }));
   assert.deepEqual(said({ tubes }), [
     "t4: 5 ready, and no worker watches",
     "t3: 4 ready, and no worker watches",

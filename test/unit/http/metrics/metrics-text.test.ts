@@ -10,8 +10,9 @@ import {
   tubeFamilies,
   tubeStateFamilies,
 } from "../../../../src/http/metrics/tube-families.ts";
-import { TUBE_COUNTER_NAMES, TubeEntry } from "../../../../src/http/state/tube-cache.ts";
-import { type ShardTotals, TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
+import type { ShardTotals } from "../../../../src/message/control.ts";
+import { TUBE_COUNTERS, TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 
 /** All samples, each with its labels in its name. */
 function samplesOf(families: Iterable<Family>): Record<string, number> {
@@ -68,30 +69,30 @@ const entryOf = (name: string, row: Float64Array): TubeEntry => new TubeEntry(na
 
 /** The gauges of a tube, from how to get a field of all its entries. */
 const gaugesBy = (tube: string, at: (field: number) => number, age: (field: number) => number) => ({
-  [`gauge tube_jobs tube=${tube} state=ready`]: at(TubeField.Ready),
-  [`gauge tube_jobs tube=${tube} state=reserved`]: at(TubeField.Reserved),
-  [`gauge tube_jobs tube=${tube} state=delayed`]: at(TubeField.Delayed),
-  [`gauge tube_jobs tube=${tube} state=buried`]: at(TubeField.Buried),
-  [`gauge tube_oldest_ready_seconds tube=${tube}`]: age(TubeField.OldestReadyAtMs),
-  [`gauge tube_oldest_buried_seconds tube=${tube}`]: age(TubeField.OldestBuriedAtMs),
-  [`gauge tube_body_bytes tube=${tube}`]: at(TubeField.BodyBytes),
-  [`gauge tube_users tube=${tube}`]: at(TubeField.Users),
-  [`gauge tube_watchers tube=${tube}`]: at(TubeField.Watchers),
-  [`gauge tube_waiters tube=${tube}`]: at(TubeField.Waiters),
-  [`gauge tube_holds_dead tube=${tube}`]: at(TubeField.HoldsDead),
-  [`gauge tube_lost_job_disconnects tube=${tube}`]: at(TubeField.LostJobDisconnects),
-  [`gauge tube_pause_seconds tube=${tube}`]: at(TubeField.PauseUntilMs),
+  [`gauge tube_jobs tube=${tube} state=ready`]: at(TubeField.ready),
+  [`gauge tube_jobs tube=${tube} state=reserved`]: at(TubeField.reserved),
+  [`gauge tube_jobs tube=${tube} state=delayed`]: at(TubeField.delayed),
+  [`gauge tube_jobs tube=${tube} state=buried`]: at(TubeField.buried),
+  [`gauge tube_oldest_ready_seconds tube=${tube}`]: age(TubeField.oldestReadyAtMs),
+  [`gauge tube_oldest_buried_seconds tube=${tube}`]: age(TubeField.oldestBuriedAtMs),
+  [`gauge tube_body_bytes tube=${tube}`]: at(TubeField.bodyBytes),
+  [`gauge tube_users tube=${tube}`]: at(TubeField.users),
+  [`gauge tube_watchers tube=${tube}`]: at(TubeField.watchers),
+  [`gauge tube_waiters tube=${tube}`]: at(TubeField.waiters),
+  [`gauge tube_holds_dead tube=${tube}`]: at(TubeField.holdsDead),
+  [`gauge tube_lost_job_disconnects tube=${tube}`]: at(TubeField.lostJobDisconnects),
+  [`gauge tube_pause_seconds tube=${tube}`]: at(TubeField.pauseUntilMs),
 });
 
 it("a tube has each of its figures, and the others together have their sums", () => {
-  const paused = (seconds: number) => ({ [TubeField.PauseUntilMs]: NOW_MS + 1000 * seconds });
+  const paused = (seconds: number) => ({ [TubeField.pauseUntilMs]: NOW_MS + 1000 * seconds });
   const tubes = [
     entryOf("own", rowOf(100, paused(3))),
     entryOf("a", rowOf(200, paused(5))),
     entryOf("b", rowOf(400, paused(4))),
   ];
   const countersFrom = (first: number) =>
-    Object.fromEntries(TUBE_COUNTER_NAMES.map((name, at) => [name, first + at])) as ReturnType<
+    Object.fromEntries(TUBE_COUNTERS.map((name, at) => [name, first + at])) as ReturnType<
       typeof countersOfAll
     >;
   const table = new Map(tubes.map((entry) => [entry.name, entry]));
@@ -101,26 +102,26 @@ it("a tube has each of its figures, and the others together have their sums", ()
   ]);
   const counted = (tube: string, first: number) =>
     Object.fromEntries(
-      TUBE_COUNTER_NAMES.map((name, at) => {
+      TUBE_COUNTERS.map((name, at) => {
         const word = name === "rateWaits" ? "rate_waits" : name;
         return [`counter tube_${word} tube=${tube}`, first + at];
       }),
     );
   const pauses: Readonly<Record<string, number>> = { own: 3, "*": 5, gone: 0 };
   // A tube shows the worst of its jobs, not their sum.
-  const { LostJobDisconnects } = TubeField;
+  const { lostJobDisconnects } = TubeField;
   const worst: Readonly<Record<string, number>> = {
-    own: 100 + LostJobDisconnects,
-    "*": 400 + LostJobDisconnects,
+    own: 100 + lostJobDisconnects,
+    "*": 400 + lostJobDisconnects,
     gone: 0,
   };
   const gauges = (tube: string, sum: (field: number) => number, oldest: number) =>
     gaugesBy(
       tube,
       (field) =>
-        field === TubeField.PauseUntilMs
+        field === TubeField.pauseUntilMs
           ? pauses[tube]!
-          : field === LostJobDisconnects
+          : field === lostJobDisconnects
             ? worst[tube]!
             : sum(field),
       (field) => (oldest === 0 ? 0 : (NOW_MS - oldest - field) / 1000),
@@ -137,20 +138,20 @@ it("a tube has each of its figures, and the others together have their sums", ()
 
 it("a tube without counters of its own has those of its entries", () => {
   const found = samplesOf(tubeFamilies([{ tube: "t", entries: [entryOf("t", rowOf(100))] }], NOW_MS));
-  for (const name of TUBE_COUNTER_NAMES) {
-    const field = TubeField[(name[0]!.toUpperCase() + name.slice(1)) as keyof typeof TubeField];
-    assert.equal(found[`counter tube_${name === "rateWaits" ? "rate_waits" : name} tube=t`], 100 + field);
+  for (const name of TUBE_COUNTERS) {
+    const word = name === "rateWaits" ? "rate_waits" : name;
+    assert.equal(found[`counter tube_${word} tube=t`], 100 + TubeField[name]);
   }
 });
 
 it("the server's totals have each counter of tubes", () => {
-  const totals = Object.fromEntries(TUBE_COUNTER_NAMES.map((name, at) => [name, 10 + at]));
+  const totals = Object.fromEntries(TUBE_COUNTERS.map((name, at) => [name, 10 + at]));
   assert.deepEqual(countersOfAll({ ...FLOWS, ...totals, touches: 99 } as ShardTotals), totals);
 });
 
 it("tubes that need attention are counted, each for its own reason", () => {
-  const { Ready, Watchers, PauseUntilMs, HoldsDead } = TubeField;
-  const lonely = { [Ready]: 1, [Watchers]: 0, [PauseUntilMs]: NOW_MS, [HoldsDead]: 0 };
+  const { ready, watchers, pauseUntilMs, holdsDead } = TubeField;
+  const lonely = { [ready]: 1, [watchers]: 0, [pauseUntilMs]: NOW_MS, [holdsDead]: 0 };
   const counted = (changes: Readonly<Record<number, number>>): number[] =>
     Object.values(
       samplesOf(
@@ -158,10 +159,10 @@ it("tubes that need attention are counted, each for its own reason", () => {
       ),
     );
   assert.deepEqual(counted({}), [1, 0, 0]);
-  assert.deepEqual(counted({ [Ready]: 0 }), [0, 0, 0]);
-  assert.deepEqual(counted({ [Watchers]: 1 }), [0, 0, 0]);
-  assert.deepEqual(counted({ [PauseUntilMs]: NOW_MS + 1 }), [0, 1, 0]);
-  assert.deepEqual(counted({ [HoldsDead]: 1 }), [0, 0, 1]);
+  assert.deepEqual(counted({ [ready]: 0 }), [0, 0, 0]);
+  assert.deepEqual(counted({ [watchers]: 1 }), [0, 0, 0]);
+  assert.deepEqual(counted({ [pauseUntilMs]: NOW_MS + 1 }), [0, 1, 0]);
+  assert.deepEqual(counted({ [holdsDead]: 1 }), [0, 0, 1]);
 });
 
 it("a histogram counts each bucket with all below it", () => {

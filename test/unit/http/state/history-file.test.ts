@@ -10,7 +10,7 @@ import { HistoryFile, SavedHistories } from "../../../../src/http/state/history-
 import { StatsHistory } from "../../../../src/http/state/stats-history.ts";
 import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import { TubeHistory } from "../../../../src/http/state/tube-history.ts";
-import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
 
 const START_MS = 1_700_000_000_000;
@@ -18,9 +18,9 @@ const STEP_MS = 10_000;
 
 function tube(name: string, sequence: number, ready: number, puts: number): [string, TubeEntry] {
   const row = new Float64Array(TUBE_FIELDS);
-  row[TubeField.Sequence] = sequence;
-  row[TubeField.Ready] = ready;
-  row[TubeField.Puts] = puts;
+  row[TubeField.sequence] = sequence;
+  row[TubeField.ready] = ready;
+  row[TubeField.puts] = puts;
   return [name, new TubeEntry(name, 0, row, 0)];
 }
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { SeriesSet } from "../../../../src/http/state/time-series.ts";
-import { TUBE_COUNTER_NAMES, type TubeCounter, TubeEntry } from "../../../../src/http/state/tube-cache.ts";
-import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
+import { TUBE_COUNTERS, TUBE_FIELDS, type TubeCounter, TubeField } from "../../../../src/schema/tube.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
@@ -12,8 +12,8 @@ const MINUTE_MS = 60_000;
 
 function tube(name: string, sequence: number, puts: number): TubeEntry {
   const row = new Float64Array(TUBE_FIELDS);
-  row[TubeField.Sequence] = sequence;
-  row[TubeField.Puts] = puts;
+  row[TubeField.sequence] = sequence;
+  row[TubeField.puts] = puts;
   return new TubeEntry(name, 0, row, 0);
 }
 
@@ -21,10 +21,7 @@ const table = (...tubes: TubeEntry[]): Map<string, TubeEntry> =>
   new Map(tubes.map((each) => [each.name, each]));
 
 const totals = (puts: number): Record<TubeCounter, number> =>
-  ({ ...Object.fromEntries(TUBE_COUNTER_NAMES.map((name) => [name, 0])), puts }) as Record<
-    TubeCounter,
-    number
-  >;
+  ({ ...Object.fromEntries(TUBE_COUNTERS.map((name) => [name, 0])), puts }) as Record<TubeCounter, number>;
 
 describe("series of tubes", () => {
   it("go to the operator's tubes first, then to the oldest ones", () => {

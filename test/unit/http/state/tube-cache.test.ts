@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { ControlClient } from "../../../../src/http/link/control-client.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
-import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_ROWS_AT } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 it("A tube whose best job is dead is known as a dead-letter tube, on whichever shard", async () => {
@@ -25,8 +26,8 @@ it("A tube whose best job is dead is known as a dead-letter tube, on whichever s
   server.settle();
   const tubes = await table;
   for (const letter of "abcdef") {
-    assert.equal(tubes.get(`${letter}-dead`)?.get(TubeField.HoldsDead), 1, letter);
-    assert.equal(tubes.get(letter)?.get(TubeField.HoldsDead), 0, letter);
+    assert.equal(tubes.get(`${letter}-dead`)?.get(TubeField.holdsDead), 1, letter);
+    assert.equal(tubes.get(letter)?.get(TubeField.holdsDead), 0, letter);
   }
 });
 
@@ -36,8 +37,8 @@ function partOf(rows: readonly (readonly [name: string, sequence: number, puts: 
   part.writeUInt32LE(rows.length, 0);
   for (const [index, [, sequence, puts]] of rows.entries()) {
     const at = (field: number): number => TUBE_ROWS_AT + (index * TUBE_FIELDS + field) * 8;
-    part.writeDoubleLE(sequence, at(TubeField.Sequence));
-    part.writeDoubleLE(puts, at(TubeField.Puts));
+    part.writeDoubleLE(sequence, at(TubeField.sequence));
+    part.writeDoubleLE(puts, at(TubeField.puts));
   }
   const names = rows.flatMap(([name]) => [Buffer.from([name.length]), Buffer.from(name)]);
   return Buffer.concat([part, ...names]);
@@ -104,7 +105,7 @@ it("Rates cover the last five to ten seconds, and begin anew with a tube of the 
   const { state, cache } = cacheOf(1);
   const rateAt = async (nowMs: number, puts: number): Promise<number> => {
     Object.assign(state, { nowMs, puts });
-    return (await cache.fresh(0)).get("t0")!.rate(TubeField.Puts);
+    return (await cache.fresh(0)).get("t0")!.rate(TubeField.puts);
   };
   assert.equal(await rateAt(1000, 0), 0, "there is no period yet");
   assert.equal(await rateAt(3000, 20), 10);

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import { TubeHistory } from "../../../../src/http/state/tube-history.ts";
-import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 
 function tube(name: string, sequence: number, ready: number): [string, TubeEntry] {
   const row = new Float64Array(TUBE_FIELDS);
-  row[TubeField.Sequence] = sequence;
-  row[TubeField.Ready] = ready;
+  row[TubeField.sequence] = sequence;
+  row[TubeField.ready] = ready;
   return [name, new TubeEntry(name, 0, row, 0)];
 }
 
@@ -33,7 +33,7 @@ it("A busy tube takes the place of one at which nothing happens, and of no other
   const tubes = new Map([quiet!, steady!]);
   const busy = (entry: TubeEntry, puts: number, atMs: number): void => {
     const row = Float64Array.from(entry.row);
-    row[TubeField.Puts] = puts;
+    row[TubeField.puts] = puts;
     entry.renew(row, atMs);
     entry.atMs = atMs;
   };
@@ -56,7 +56,7 @@ it("a tube that is used again and again keeps its place, however many others are
     for (const [at, [name, entry]] of [...tubes].entries()) {
       const row = Float64Array.from(entry.row);
       // Each gets a job every 200 s, a tenth of them at a time.
-      if ((n + at) % 20 === 0) row[TubeField.Puts]! += 1;
+      if ((n + at) % 20 === 0) row[TubeField.puts]! += 1;
       entry.renew(row, n * 10_000);
       if (n > 20 && history.of(name, ["puts"], 0) !== undefined) firsts.add(name);
     }
@@ -89,7 +89,7 @@ it("the tube whose counter grew most since a moment is found", () => {
   const history = new TubeHistory(3);
   const counting = (name: string, sequence: number, timeouts: number): [string, TubeEntry] => {
     const [, entry] = tube(name, sequence, 0);
-    entry.row[TubeField.Timeouts] = timeouts;
+    entry.row[TubeField.timeouts] = timeouts;
     return [name, entry];
   };
   history.note(new Map([counting("a", 1, 0), counting("b", 2, 0)]), 10_000);

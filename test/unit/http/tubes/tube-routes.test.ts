@@ -5,7 +5,7 @@ import { it } from "node:test";
 import { MeasuredTubes } from "../../../../src/http/state/time-series.ts";
 import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import { emptyTube, TUBE_SORTS, tubeOrder, tubeView } from "../../../../src/http/tubes/tube-routes.ts";
-import { TUBE_FIELDS, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 
 const NOW_MS = 1_000_000;
 const measured = new MeasuredTubes({ tubesMax: 10, tubes: [] });
@@ -15,33 +15,32 @@ const rowOf = (changes: Readonly<Record<number, number>> = {}): Float64Array =>
   Float64Array.from({ length: TUBE_FIELDS }, (_, field) => changes[field] ?? 100 + field);
 
 const COUNTERS = [
-  ...["Puts", "Reserves", "Deletes", "Releases", "Buries", "Kicks", "Timeouts", "Deaths", "Expiries"],
-  ...["Duplicates", "Refusals", "RateWaits", "Disconnects"],
+  ...["puts", "reserves", "deletes", "releases", "buries", "kicks", "timeouts", "deaths", "expiries"],
+  ...["duplicates", "refusals", "rateWaits", "disconnects"],
 ] as readonly (keyof typeof TubeField)[];
-const camel = (name: string): string => name[0]!.toLowerCase() + name.slice(1);
 const countersBy = (value: (field: number) => number): object =>
-  Object.fromEntries(COUNTERS.map((name) => [camel(name), value(TubeField[name])]));
+  Object.fromEntries(COUNTERS.map((name) => [name, value(TubeField[name])]));
 
 it("a tube has each of its figures", () => {
   const untilMs = NOW_MS + 7500;
-  const entry = new TubeEntry("mails", 0, rowOf({ [TubeField.PauseUntilMs]: untilMs }), NOW_MS);
+  const entry = new TubeEntry("mails", 0, rowOf({ [TubeField.pauseUntilMs]: untilMs }), NOW_MS);
   // Two seconds later each figure has grown by as much as it was.
-  const later = rowOf({ [TubeField.PauseUntilMs]: untilMs }).map((value, field) =>
-    field >= TubeField.Puts ? 2 * value : value,
+  const later = rowOf({ [TubeField.pauseUntilMs]: untilMs }).map((value, field) =>
+    field >= TubeField.puts ? 2 * value : value,
   );
   entry.renew(later, NOW_MS + 2000);
   const at = (field: number): number => later[field]!;
   assert.deepEqual(tubeView(entry, NOW_MS, measured), {
     name: "mails",
     jobs: {
-      ...{ ready: at(TubeField.Ready), urgent: at(TubeField.Urgent), reserved: at(TubeField.Reserved) },
-      ...{ delayed: at(TubeField.Delayed), buried: at(TubeField.Buried) },
+      ...{ ready: at(TubeField.ready), urgent: at(TubeField.urgent), reserved: at(TubeField.reserved) },
+      ...{ delayed: at(TubeField.delayed), buried: at(TubeField.buried) },
     },
-    oldestReady: (NOW_MS - at(TubeField.OldestReadyAtMs)) / 1000,
-    oldestBuried: (NOW_MS - at(TubeField.OldestBuriedAtMs)) / 1000,
-    ...{ bodyBytes: at(TubeField.BodyBytes), users: at(TubeField.Users) },
-    ...{ watchers: at(TubeField.Watchers), waiters: at(TubeField.Waiters) },
-    pause: { seconds: at(TubeField.PauseSeconds), timeLeft: 7.5 },
+    oldestReady: (NOW_MS - at(TubeField.oldestReadyAtMs)) / 1000,
+    oldestBuried: (NOW_MS - at(TubeField.oldestBuriedAtMs)) / 1000,
+    ...{ bodyBytes: at(TubeField.bodyBytes), users: at(TubeField.users) },
+    ...{ watchers: at(TubeField.watchers), waiters: at(TubeField.waiters) },
+    pause: { seconds: at(TubeField.pauseSeconds), timeLeft: 7.5 },
     ...{ holdsDead: true, times: null },
     totals: countersBy(at),
     rates: countersBy((field) => (100 + field) / 2),
@@ -51,8 +50,8 @@ it("a tube has each of its figures", () => {
 it("a tube without jobs, a pause or a dead job says so, and one that doesn't exist is empty", () => {
   const never = Number.POSITIVE_INFINITY;
   const row = rowOf({
-    ...{ [TubeField.OldestReadyAtMs]: never, [TubeField.OldestBuriedAtMs]: never },
-    ...{ [TubeField.PauseUntilMs]: NOW_MS, [TubeField.HoldsDead]: 0 },
+    ...{ [TubeField.oldestReadyAtMs]: never, [TubeField.oldestBuriedAtMs]: never },
+    ...{ [TubeField.pauseUntilMs]: NOW_MS, [TubeField.holdsDead]: 0 },
   });
   const view = tubeView(new TubeEntry("t", 0, row, NOW_MS), NOW_MS, measured);
   const { oldestReady, oldestBuried, pause, holdsDead, rates } = view;
@@ -69,21 +68,21 @@ it("a tube without jobs, a pause or a dead job says so, and one that doesn't exi
   );
   assert.deepEqual(tubeView(zero, NOW_MS, measured), emptyTube("t"));
   // A shard's clock may be a little ahead.
-  const ahead = rowOf({ [TubeField.OldestReadyAtMs]: NOW_MS + 3 });
+  const ahead = rowOf({ [TubeField.oldestReadyAtMs]: NOW_MS + 3 });
   assert.equal(tubeView(new TubeEntry("t", 0, ahead, NOW_MS), NOW_MS, measured).oldestReady, 0);
 });
 
 /** The field that decides an order. */
 const FIELDS: Readonly<Record<string, number>> = {
-  ...{ ready: TubeField.Ready, urgent: TubeField.Urgent, reserved: TubeField.Reserved },
-  ...{ delayed: TubeField.Delayed, buried: TubeField.Buried, bodyBytes: TubeField.BodyBytes },
-  ...{ users: TubeField.Users, watchers: TubeField.Watchers, waiters: TubeField.Waiters },
-  pause: TubeField.PauseUntilMs,
-  ...Object.fromEntries(COUNTERS.map((name) => [camel(name), TubeField[name]])),
+  ...{ ready: TubeField.ready, urgent: TubeField.urgent, reserved: TubeField.reserved },
+  ...{ delayed: TubeField.delayed, buried: TubeField.buried, bodyBytes: TubeField.bodyBytes },
+  ...{ users: TubeField.users, watchers: TubeField.watchers, waiters: TubeField.waiters },
+  pause: TubeField.pauseUntilMs,
+  ...Object.fromEntries(COUNTERS.map((name) => [name, TubeField[name]])),
 };
 const AGES: Readonly<Record<string, number>> = {
-  ...{ oldest: TubeField.OldestReadyAtMs, oldestReady: TubeField.OldestReadyAtMs },
-  oldestBuried: TubeField.OldestBuriedAtMs,
+  ...{ oldest: TubeField.oldestReadyAtMs, oldestReady: TubeField.oldestReadyAtMs },
+  oldestBuried: TubeField.oldestBuriedAtMs,
 };
 
 /** The names of three tubes in the order, of which the second has the larger figure. */
@@ -121,8 +120,8 @@ it("tubes are sorted by each rate, and by name", () => {
         NOW_MS + 1000,
       );
     }
-    assert.equal(sorted(`${camel(name)}Rate`, entries), "abc", name);
-    assert.equal(sorted(`${camel(name)}Rate`, entries, "asc"), "bca", name);
+    assert.equal(sorted(`${name}Rate`, entries), "abc", name);
+    assert.equal(sorted(`${name}Rate`, entries, "asc"), "bca", name);
   }
   const entries = three([rowOf(), rowOf(), rowOf()]);
   assert.deepEqual([sorted("name", entries), sorted("name", entries, "desc")], ["abc", "cba"]);
@@ -130,7 +129,7 @@ it("tubes are sorted by each rate, and by name", () => {
 
 it("every order is one of these or of a time, and no other word is one", () => {
   const times = ["waitP50", "waitP99", "holdP50", "holdP99"];
-  const rates = COUNTERS.map((name) => `${camel(name)}Rate`);
+  const rates = COUNTERS.map((name) => `${name}Rate`);
   const all = ["name", "busiest", ...Object.keys(FIELDS), ...Object.keys(AGES), ...rates, ...times];
   assert.deepEqual([...TUBE_SORTS].sort(), all.sort());
   for (const word of ["constructor", "Ready", ""]) assert.throws(() => tubeOrder(word, measured), RangeError);

@@ -5,7 +5,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { latin1 } from "../../../../src/base/bytes.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
-import { TUBE_FIELDS, TUBE_ROWS_AT, TubeField } from "../../../../src/message/control.ts";
+import { TUBE_ROWS_AT } from "../../../../src/message/control.ts";
+import { TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 import type {
   ControlAnswerer,
   ControlShard,
@@ -136,7 +137,7 @@ describe("a list of tubes", () => {
       const end = at + 1 + bytes[at]!;
       const name = latin1(bytes, at + 1, end);
       at = end;
-      return [name, field(row, TubeField.Ready), field(row, TubeField.Puts)];
+      return [name, field(row, TubeField.ready), field(row, TubeField.puts)];
     });
     assert.equal(at, length, "a part has nothing else");
     return rows;
