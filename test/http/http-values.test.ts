@@ -74,6 +74,33 @@ describe("values over HTTP", () => {
     });
   });
 
+  it("a parameter that comes twice is refused, in a watched path, too", async () => {
+    for (const path of ["/v1/tubes?limit=5&limit=6", "/v1/events?get=/v1/tubes%3Flimit=5%26limit=6"]) {
+      const { status, json } = await server.ask(path);
+      assert.deepEqual([status, json.code], [400, "bad-request"], path);
+    }
+  });
+
+  it("an encoded body is refused, and stored nowhere", async () => {
+    for (const type of ["text/plain", "application/json", "application/vnd.msgpack"]) {
+      const headers = { "content-type": type, "content-encoding": "gzip" };
+      const packed = await server.ask("/v1/tubes/packed/jobs", {
+        method: "POST",
+        body: '{"body":"x"}',
+        headers,
+      });
+      assert.deepEqual([packed.status, packed.json.code], [415, "unsupported-media-type"], type);
+    }
+    const headers = { "content-type": "application/json", "content-encoding": "identity" };
+    const plain = await server.ask("/v1/tubes/packed/jobs", {
+      method: "POST",
+      body: '{"body":"x"}',
+      headers,
+    });
+    assert.equal(plain.status, 201);
+    assert.equal((await server.ask("/v1/tubes/packed")).json.totals.puts, 1);
+  });
+
   it("an invalid cursor of a list is refused", async () => {
     const numbers = ["-1", "1.5", "1e308", "1e400", "9007199254740992", "null", '"1"', "true", "[0]", "{}"];
     for (const number of numbers) {

@@ -137,6 +137,7 @@ function guardOf(
   let knownHost: string | undefined;
   return (request) => {
     checkForm(request);
+    checkEncoding(request.headers);
     const host = hostOf(request);
     if (host !== knownHost) {
       checkHost(host, hosts);
@@ -164,6 +165,12 @@ export function checkForm({ httpVersion, headers, rawHeaders }: Form): void {
   const { expect } = headers;
   if (expect !== undefined && httpVersion === "1.1" && !CONTINUE.test(expect))
     throw new Problem("expectation-failed", 'This server meets "Expect: 100-continue" and nothing else.');
+}
+
+/** Throws for an encoded body: bodies are stored, or parsed, as they come. */
+function checkEncoding({ "content-encoding": encoding = "" }: IncomingHttpHeaders): void {
+  if (encoding !== "" && encoding.toLowerCase() !== "identity")
+    throw new Problem("unsupported-media-type", "Send the body without Content-Encoding.");
 }
 
 /** Returns the host that the request is for. An absolute target takes precedence over Host. */

@@ -5,6 +5,7 @@
 // replaces those that the client missed. Instead of an answer above the size limit, it sends a
 // problem: a page that waits in silence would look as if the server hung.
 
+import { parse as parseQuery } from "node:querystring";
 import type { FastifyReply, FastifyRequest, RouteOptions } from "fastify";
 import { type TSchema, Type } from "typebox";
 import { hooksOf, type Permission, type Routes } from "../api/api.ts";
@@ -250,7 +251,7 @@ class LiveRoutes {
     const request = {
       ...{ identity, owner, seesTexts, headers: {}, routeOptions: { url: route.url } },
       params: checked(route.checkParams, Object.fromEntries(named)),
-      query: checked(route.checkQuery, Object.fromEntries(new URLSearchParams(search))),
+      query: checked(route.checkQuery, { ...parseQuery(search) }),
     } as object as FastifyRequest;
     requirePermission(request, route.may);
     if (identity !== undefined) checkTubes(request, identity);

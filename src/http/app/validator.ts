@@ -24,9 +24,7 @@ export function validator(
     const meant = meantBy(schema, value);
     const crowded = crowdedIn(meant as Shape, value, "");
     if (crowded !== undefined)
-      return {
-        error: new Problem("bad-request", `${placeOf(crowded.at)} has many unknown fields${crowded.such}.`),
-      };
+      return { error: new Problem("bad-request", `${placeOf(crowded.at)} ${crowded.fault}.`) };
     const errors = [...Errors(meant, value)];
     const [first] = errors;
     const said = first === undefined ? "The request is not valid." : inWords(first, errors, meant, value);
@@ -44,23 +42,24 @@ function meantBy(schema: TSchema, value: unknown): TSchema {
   return anyOf.find(({ required = [] }) => required.every((key) => Object.hasOwn(value, key))) ?? schema;
 }
 
-/** The parts of a schema that say which fields an object may have. */
+/** The parts of a schema that say which fields an object may have, and how many items a list. */
 interface Shape {
+  readonly maxItems?: number;
   readonly properties?: Readonly<Record<string, Shape>>;
   readonly items?: Shape;
   readonly additionalProperties?: unknown;
 }
 
 /**
- * Finds the first object with a crowd of unknown fields: where it is, and some of the names. The
- * library would make an error of each, a second for a body of 8 MiB, while other requests wait.
+ * Finds the first object with a crowd of unknown fields, or list with too many items. The library
+ * would examine each, a second for a body of 8 MiB, while other requests wait.
  */
-function crowdedIn(shape: Shape, value: unknown, at: string): { at: string; such: string } | undefined {
+function crowdedIn(shape: Shape, value: unknown, at: string): { at: string; fault: string } | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  const { properties = {}, items, additionalProperties } = shape;
+  const { properties = {}, items } = shape;
   const isList = Array.isArray(value);
-  const such = additionalProperties === false && !isList ? crowdOf(properties, value) : undefined;
-  if (such !== undefined) return { at, such };
+  const fault = isList ? excessOf(shape, value) : crowdOf(shape, value);
+  if (fault !== undefined) return { at, fault };
   // No deeper than the schema, however deep the request is.
   if (isList && items === undefined) return undefined;
   for (const key of isList ? value.keys() : Object.keys(properties)) {
@@ -71,14 +70,18 @@ function crowdedIn(shape: Shape, value: unknown, at: string): { at: string; such
   return undefined;
 }
 
-/** Returns some names of a crowd of unknown fields; undefined for a few. */
-function crowdOf(known: object, value: object): string | undefined {
+const excessOf = ({ maxItems }: Shape, { length }: readonly unknown[]): string | undefined =>
+  maxItems === undefined || length <= maxItems ? undefined : `must not have more than ${maxItems} items`;
+
+/** Names some fields of a crowd; undefined for a few. */
+function crowdOf({ properties = {}, additionalProperties }: Shape, value: object): string | undefined {
+  if (additionalProperties !== false) return undefined;
   const unknown: string[] = [];
   for (const key in value) {
-    if (!Object.hasOwn(known, key)) unknown.push(key);
+    if (!Object.hasOwn(properties, key)) unknown.push(key);
     if (unknown.length <= UNKNOWN_MAX) continue;
     const some = unknown.filter(({ length }) => length <= GIVEN_SHOWN).slice(0, UNKNOWN_SHOWN);
-    return some.length === 0 ? "" : `, such as ${some.join(", ")}`;
+    return `has many unknown fields${some.length === 0 ? "" : `, such as ${some.join(", ")}`}`;
   }
   return undefined;
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { validator } from "../../../../src/http/app/validator.ts";
 
 const Job = Type.Object(
@@ -55,6 +56,32 @@ it("Many unknown fields are told in one short error, wherever they are", () => {
   assert.equal(faultOf(inside), '"/jobs/1" has many unknown fields, such as k0, k1, k2.');
   const long = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`${i}${"x".repeat(1000)}`, i]));
   assert.equal(faultOf(long), "The request has many unknown fields.");
+});
+
+it("the items of a list with too many are not examined again for an error", () => {
+  let examined = 0;
+  const item = new Proxy(
+    {},
+    {
+      ownKeys: () => {
+        examined++;
+        return [];
+      },
+    },
+  );
+  const lists = Type.Object({ all: Type.Array(Type.Array(Job, { maxItems: 2 }), { maxItems: 10 }) });
+  for (const [all, fault] of [
+    [Array(1000).fill([item]), '"/all" must not have more than 10 items.'],
+    [[[], Array(1000).fill(item)], '"/all/1" must not have more than 2 items.'],
+  ] as const) {
+    examined = 0;
+    assert.equal(Compile(lists).Check({ all }), false);
+    const once = examined;
+    const result = validator(lists, false)({ all });
+    assert.ok("error" in result);
+    assert.equal(result.error.message, fault);
+    assert.equal(examined, 2 * once);
+  }
 });
 
 it("a request is refused, however deep it is", () => {
