@@ -128,10 +128,9 @@ export class Failures {
   /** Counts a reservation that ended with its connection, even without room for the failure. */
   #countDisconnect(slot: number, nowMs: number): void {
     const tube = this.#shard.tubeOf(slot);
-    const count = this.#disconnectsOf(slot) + 1;
     this.#shard.jobDisconnects++;
     tube.disconnects++;
-    this.#setRare(slot, JobCounter.disconnects, count);
+    const count = this.countRare(slot, JobCounter.disconnects);
     const worst = nowMs - tube.lostAtMs > LOST_JOB_MS ? NO_SLOT : this.lostJobOf(tube);
     if (worst !== NO_SLOT && this.#disconnectsOf(worst) > count) return;
     tube.lostJob = this.#shard.jobs.pageOf(slot).id[rowOf(slot)]!;
@@ -143,6 +142,13 @@ export class Failures {
     if (tube.lostJob === 0) return NO_SLOT;
     const slot = this.#shard.find(tube.lostJob);
     return slot !== NO_SLOT && this.#shard.tubeOf(slot) === tube ? slot : NO_SLOT;
+  }
+
+  /** Adds 1 to a rare counter and returns it. Without memory, the job keeps the former count. */
+  countRare(slot: number, counter: JobCounter): number {
+    const count = this.#shard.jobs.pageOf(slot).count(rowOf(slot), counter) + 1;
+    this.#setRare(slot, counter, count);
+    return count;
   }
 
   #setRare(slot: number, counter: JobCounter, count: number): void {

@@ -121,6 +121,7 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "stress/stress",
     "watch/watch",
   ],
+  "they check the types of a copy of the tree": ["tree/add-a-field"],
   "they build or install packages": [
     "client/client-package",
     "packaging/bundle",

@@ -8,6 +8,7 @@ import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import type { JobFacts } from "../../../../src/message/control.ts";
 import { createTopology, httpPort } from "../../../../src/message/topology.ts";
 import { WorkerNames } from "../../../../src/ring/connection-words.ts";
+import { eachJobCounter } from "../../../../src/schema/job.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 
@@ -20,8 +21,7 @@ const service = { topology, leases } as Service;
 /** No two facts are the same; texts are UTF-8 as Latin-1. */
 const FACTS: JobFacts = {
   ...{ id: 11, tube: "mails", state: "ready", pri: 12, age: 13.1234, delay: 14, ttr: 15 },
-  ...{ timeLeft: 16.5678, reserves: 17, timeouts: 18, releases: 19, buries: 20, kicks: 21, attempts: 22 },
-  ...{ disconnects: 29 },
+  ...{ timeLeft: 16.5678, attempts: 22, ...eachJobCounter((_, at) => 100 + at) },
   ...{ origin: "calls", death: 1, sinceSeconds: 25.1236, holder: undefined, file: 26 },
   failures: [
     { age: 23.0006, worker: "k\xc3\xb6ln", reason: "", attempt: 24, cause: "released" },
@@ -42,8 +42,7 @@ it("a job has each of its facts, rounded to the millisecond", (t) => {
   t.mock.timers.enable({ apis: ["Date"], now: NOW_MS });
   assert.deepEqual(view(), {
     ...{ id: 11, tube: "mails", state: "ready", pri: 12, age: 13.123, delay: 14, ttr: 15, timeLeft: 16.568 },
-    ...{ file: 26, reserves: 17, timeouts: 18, releases: 19, buries: 20, kicks: 21, attempts: 22 },
-    ...{ disconnects: 29 },
+    ...{ file: 26, attempts: 22, ...eachJobCounter((_, at) => 100 + at) },
     ...{ origin: "calls", death: "attempts", readySince: 25.124, buriedSince: null },
     failures: [
       {
