@@ -379,6 +379,13 @@ export class BatchHomes {
     if (round.tellsEnd && batch.isEnding && sum.open === 0 && sum.moving === 0)
       this.#mayComplete(round, nowMs);
     else if (batch.state === BatchState.Complete) this.#mayForget(round, nowMs);
+    // A member in transit is spared, and the log has that, once it has arrived.
+    if (batch.state === BatchState.Cancelled && sum.moving > 0)
+      for (const asker of askers) this.ask(batch, asker);
+    else this.#answer(batch, askers, sum);
+  }
+
+  #answer(batch: BatchRow, askers: readonly Asker[], sum: Readonly<BatchCounts> | undefined): void {
     for (const asker of askers) asker.answer(sum);
     if (askers.length > 0) this.#options.onSettled(batch.number);
   }
@@ -435,8 +442,7 @@ export class BatchHomes {
     const askers = this.#takeAskers(batch);
     this.#decide(facts);
     this.#tellAll(facts);
-    for (const asker of askers) asker.answer(undefined);
-    if (askers.length > 0) this.#options.onSettled(batch.number);
+    this.#answer(batch, askers, undefined);
   }
 }
 

@@ -11,6 +11,7 @@ import { SeededRandom } from "../../support/seeded-random.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
 import { checkBatches } from "./batch-checks.ts";
 import { BatchClient } from "./batch-client.ts";
+import { CancelledHops } from "./cancelled-hops.ts";
 
 export interface BatchSimulationOptions {
   readonly seed: number;
@@ -18,6 +19,8 @@ export interface BatchSimulationOptions {
   readonly plant?: (server: InProcessServer) => void;
   /** Shards of each process; drawn if it is left out. */
   readonly shards?: number;
+  /** Cancels batches often, while workers hand their members on to other tubes. */
+  readonly hops?: boolean;
 }
 
 const SEGMENT_BYTES = 128 * 1024;
@@ -95,6 +98,7 @@ export class BatchServer {
     });
     this.server = server;
     this.options.plant?.(server);
+    new CancelledHops(server);
     server.restore();
     checkBatches(this.engines);
     this.clients = Array.from({ length: CLIENTS }, () => new BatchClient(server.connect()));

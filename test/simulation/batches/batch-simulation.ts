@@ -86,7 +86,16 @@ class BatchSimulation extends BatchServer {
     if (client === undefined) return;
     const kind = random.weighted({
       ...{ open: 1, member: 8, callback: 2, commit: 1, cancel: 0.15, reserve: 12, work: 12 },
-      ...{ move: 2, remove: 1, kick: 1, inspect: 1, vanish: 0.3, time: 0.5 },
+      ...{
+        move: 2,
+        handOn: 1,
+        cancelInHop: this.options.hops === true ? 8 : 0.3,
+        remove: 1,
+        kick: 1,
+        inspect: 1,
+        vanish: 0.3,
+        time: 0.5,
+      },
     });
     if (kind === "open") this.#open(client);
     else if (kind === "member") this.#putMember(client);
@@ -96,6 +105,8 @@ class BatchSimulation extends BatchServer {
     else if (kind === "reserve") this.#reserve(client);
     else if (kind === "work") this.#work(client);
     else if (kind === "move") this.#move(client);
+    else if (kind === "handOn") this.#handOn(client);
+    else if (kind === "cancelInHop") this.#cancelInHop();
     else if (kind === "remove") this.#remove(client);
     else if (kind === "kick") client.ask(`kick-job ${this.#someMember()}`, () => {});
     else if (kind === "inspect") this.#inspect(client);
@@ -233,6 +244,35 @@ class BatchSimulation extends BatchServer {
     const as = among === WORK && this.random.chance(0.3) ? " as=ready" : "";
     this.say(`move-jobs ${from} ${to}${as}`);
     client.ask(`move-jobs ${from} ${to}${as}`, ({ line }) => assert.match(line, /^MOVED/));
+  }
+
+  /** Moves a job that the client holds, perhaps to another shard. */
+  #handOn(client: BatchClient, of?: PlannedBatch): void {
+    const held = [...client.held].filter(([, body]) => {
+      const { fate, batch } = this.#jobNamed(body);
+      return fate === "done" && (of === undefined || batch === of);
+    });
+    const [id, body] = this.random.pick(held) ?? [0, ""];
+    if (id === 0) return;
+    client.held.delete(id);
+    const to = this.random.pick(WORK);
+    this.say(`${body} is handed on to ${to}`);
+    client.ask(`update-job ${id} tube=${to}`, ({ line }) => assert.equal(line, "UPDATED"));
+  }
+
+  /** Cancels a batch while workers hand its members on. */
+  #cancelInHop(): void {
+    const idle = this.clients.filter(({ isIdle }) => isIdle);
+    const batch = this.random.pick(
+      idle.flatMap(({ held }) => [...held.values()].map((body) => this.#jobNamed(body).batch)),
+    );
+    const canceller = this.random.pick(idle);
+    if (batch === undefined || canceller === undefined) return;
+    const isFirst = this.random.chance(0.5);
+    if (isFirst) this.#cancel(canceller, batch);
+    for (const client of idle) if (client !== canceller) this.#handOn(client, batch);
+    for (let turns = this.random.between(0, 8); turns > 0 && this.server.step(); turns--);
+    if (!isFirst) this.#cancel(canceller, batch);
   }
 
   /** Clears, or deletes, what is there for that. */

@@ -21,6 +21,8 @@ describe("batches in a simulation", () => {
       const result = await simulateBatches({ seed, steps: STEPS });
       for (const key of Object.keys(sum) as (keyof typeof sum)[]) sum[key] += result[key];
     }
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++)
+      await simulateBatches({ seed, steps: STEPS, hops: true });
     if (SEEDS < 20) return;
     assert.ok(sum.restarts > SEEDS, `${sum.restarts} restarts`);
     assert.ok(sum.callbacks > SEEDS, `${sum.callbacks} callbacks`);
@@ -28,11 +30,11 @@ describe("batches in a simulation", () => {
 });
 
 describe("planted bugs", () => {
-  for (const [index, { name, plant }] of PLANTED_BATCH_BUGS.entries())
+  for (const [index, { name, ...how }] of PLANTED_BATCH_BUGS.entries())
     it(`finds: ${name}`, { skip: skipVariant(index, 2) }, async () => {
       for (let seed = 1; seed <= PLANTED_SEEDS; seed++) {
         try {
-          await simulateBatches({ seed, steps: STEPS, plant });
+          await simulateBatches({ seed, steps: STEPS, ...how });
         } catch {
           return;
         }

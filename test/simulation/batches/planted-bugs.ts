@@ -1,10 +1,15 @@
 // Planted bugs that the simulation of batches must find.
 
+import { emptyBatchCounts } from "../../../src/message/transfer.ts";
+import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import type { Asker } from "../../../src/shard/commands/batch-homes.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 
 interface PlantedBatchBug {
   readonly name: string;
   readonly plant: (server: InProcessServer) => void;
+  /** Shows only where cancels meet jobs in transit. */
+  readonly hops?: true;
 }
 
 export const PLANTED_BATCH_BUGS: readonly PlantedBatchBug[] = [
@@ -66,6 +71,25 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBatchBug[] = [
     name: "the jobs that waited are forgotten at a restart",
     plant: ({ shards }) => {
       for (const { homes } of shards) homes.restore = () => {};
+    },
+  },
+  {
+    name: "a cancel is answered while a worker's member is in transit",
+    hops: true,
+    plant: ({ shards }) => {
+      for (const { homes, slicedCommands } of shards) {
+        const askers = new Set<Asker>();
+        const ask = homes.ask.bind(homes);
+        homes.ask = (batch, asker) => {
+          if (asker === undefined || batch.state !== BatchState.Cancelled || !askers.has(asker))
+            ask(batch, asker);
+          else {
+            asker.answer(emptyBatchCounts());
+            slicedCommands.settled(batch.number);
+          }
+          if (asker !== undefined) askers.add(asker);
+        };
+      }
     },
   },
 ];
