@@ -76,12 +76,22 @@ function declarations(): Map<string, string> {
   }
 }
 
-/** Returns the declarations that a program can reach: others are of parts that no type names. */
+/**
+ * Returns the declarations that a program can reach: others are of parts that no type names. Only
+ * those of the first module, and of what it exports, are for readers and keep their comments.
+ */
 function reached(first: string, all: ReadonlyMap<string, string>): Map<string, string> {
   const names = new Set([first]);
   for (const name of names)
     for (const [, module] of all.get(name)!.matchAll(/"\.\/([\w-]+)\.cjs"/g)) names.add(`${module}.d.cts`);
-  return new Map([...all].filter(([name]) => names.has(name)));
+  const isRead = (name: string): boolean =>
+    name === first || all.get(first)!.includes(`from "./${name.replace(/\.d\.cts$/, ".cjs")}"`);
+  const withoutComments = (text: string): string => text.replace(/^\t*\/\*\*.*?\*\/\n/gms, "");
+  return new Map(
+    [...all]
+      .filter(([name]) => names.has(name))
+      .map(([name, text]) => [name, isRead(name) ? text : withoutComments(text)]),
+  );
 }
 
 /** Returns the files by name. Same sources, same bytes. */
