@@ -15,6 +15,7 @@ import { relay } from "../support/server/relay.ts";
 import { ServerGroup } from "../support/server/server-group.ts";
 import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
+import { SKIP_IF_FAST } from "../support/whole.ts";
 import { scriptedServer } from "./scripted-server.ts";
 
 type TextQueue = Queue<string, string>;
@@ -115,7 +116,9 @@ describe("a job that was lost with its connection", { concurrency: true }, () =>
     await job.delete();
   });
 
-  it("is not settled on a copy of the directory that is older than the job", async (t) => {
+  it("is not settled on a copy of the directory that is older than the job", {
+    skip: SKIP_IF_FAST,
+  }, async (t) => {
     const [directory, copy] = [temporaryFolder(t), join(temporaryFolder(t), "copy")];
     const place = await placeFor(t, directory);
     await place.queue.put("other", "before the copy");
@@ -142,7 +145,9 @@ describe("a job that was lost with its connection", { concurrency: true }, () =>
     assert.equal((await place.queue.job(1).stats()).tube, "other", "an id that the user gives is sent");
   });
 
-  it("is deleted after a fail-over to the other server of the group", { skip: missingNats() }, async (t) => {
+  it("is deleted after a fail-over to the other server of the group", {
+    skip: SKIP_IF_FAST || missingNats(),
+  }, async (t) => {
     const group = await ServerGroup.start(t);
     const primary = await group.primary();
     let { port } = primary;
@@ -170,7 +175,7 @@ describe("a job that was lost with its connection", { concurrency: true }, () =>
     await touchesNothing(place.queue, job);
   });
 
-  it("is not settled on a beanstalkd that was restarted", async (t) => {
+  it("is not settled on a beanstalkd that was restarted", { skip: SKIP_IF_FAST }, async (t) => {
     if (!canRun(t, NEEDS.beanstalkd)) return;
     const place = await placeFor(t, undefined, "beanstalkd-1.12");
     const job = await lostJob(place);
