@@ -1,8 +1,40 @@
-// Messages for the kernel (struct msghdr) whose bytes are in several places: the destination of a
-// receive or the source of a send.
+// Messages for the kernel at fixed addresses: short ones that are copied (SendSlots), and
+// descriptions (struct msghdr) of those whose bytes are in several places (MessageSlots).
 
 import { assert } from "../base/assert.ts";
+import { copyBytes } from "../base/bytes.ts";
 import { halves, type Mapping, map } from "./kernel.ts";
+
+/** Replies up to this size are copied to a slot, so that their buffer can be reused at once. */
+export const SEND_SLOT_BYTES = 4096;
+const SEND_SLOTS = 512;
+
+export class SendSlots {
+  readonly #memory = map(SEND_SLOTS * SEND_SLOT_BYTES);
+  readonly #bytes = new Uint8Array(this.#memory.buffer);
+  readonly #free = Array.from({ length: SEND_SLOTS }, (_, slot) => slot);
+  /** The address of each slot. */
+  readonly addresses: readonly { low: number; high: number }[] = this.#free.map((slot) =>
+    this.address(slot, 0),
+  );
+
+  /** Copies `bytes[0, length)` to a slot. Returns its number, or -1 if none is free. */
+  put(bytes: Uint8Array, length: number): number {
+    const slot = this.#free.pop();
+    if (slot === undefined) return -1;
+    copyBytes(this.#bytes, slot * SEND_SLOT_BYTES, bytes, 0, length);
+    return slot;
+  }
+
+  /** Returns the address of the slot's bytes from `at` on. */
+  address(slot: number, at: number): { low: number; high: number } {
+    return halves(this.#memory.pointer + BigInt(slot * SEND_SLOT_BYTES + at));
+  }
+
+  give(slot: number): void {
+    this.#free.push(slot);
+  }
+}
 
 /** A msghdr, PARTS_MAX iovecs and TRAILER_BYTES, padded to a power of two. */
 const SLOT_BYTES = 256;

@@ -2,10 +2,9 @@
 
 import { constants } from "node:os";
 import { assert } from "../../base/assert.ts";
-import { copyBytes } from "../../base/bytes.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
-import { duplicate, halves, isTcp, map, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
-import type { MessageSlots } from "../../uring/message-slots.ts";
+import { duplicate, halves, isTcp, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
+import { type MessageSlots, SEND_SLOT_BYTES, type SendSlots } from "../../uring/message-slots.ts";
 import { BUFFER_BYTES, MULTISHOT_RECEIVES, RECEIVE_BYTES_MAX, type Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -13,43 +12,6 @@ import { MIGRATION_BYTES_MAX } from "../migration/migration-ring.ts";
 import { buffers } from "../stream/buffer-pool.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../stream/transport.ts";
 import type { AcceptedHandle, ConnectionLog } from "./listener.ts";
-
-// Slots for replies on their way to the kernel, at fixed addresses.
-
-/** Replies up to this size are copied to a slot, so that their buffer can be reused at once. */
-const STAGE_BYTES = 4096;
-const STAGES = 512;
-
-export class SendSlots {
-  readonly #memory = map(STAGES * STAGE_BYTES);
-  readonly #bytes = new Uint8Array(this.#memory.buffer);
-  readonly #addresses = Array.from({ length: STAGES }, (_, stage) => this.#addressOf(stage, 0));
-  readonly #free = Array.from({ length: STAGES }, (_, stage) => stage);
-
-  /** Copies `bytes[0, length)` to a slot. Returns its number, or -1 if none is free. */
-  put(bytes: Uint8Array, length: number): number {
-    const stage = this.#free.pop();
-    if (stage === undefined) return -1;
-    copyBytes(this.#bytes, stage * STAGE_BYTES, bytes, 0, length);
-    return stage;
-  }
-
-  /** Returns the address of the slot's bytes from `at` on. */
-  address(stage: number, at = 0): { low: number; high: number } {
-    return at === 0 ? this.#addresses[stage]! : this.#addressOf(stage, at);
-  }
-
-  #addressOf(stage: number, at: number): { low: number; high: number } {
-    return halves(this.#memory.pointer + BigInt(stage * STAGE_BYTES + at));
-  }
-
-  give(stage: number): void {
-    this.#free.push(stage);
-  }
-}
-
-// The output of one socket through io_uring: one send at a time, from a slot, a pool buffer, or a
-// message with bodies in between.
 
 /** The kind of operation that a completion belongs to: the second word of its user data. */
 export const Kind = {
@@ -63,231 +25,21 @@ export const Kind = {
   End: 7,
 } as const;
 
-/** The sockets of a thread, as the output of one of them sees them. */
-interface OutputSockets {
+const { ENOBUFS, EINTR, EAGAIN, ECANCELED } = constants.errno;
+
+const place = new BodyPlace();
+
+/** The sockets of a thread, as one of them sees them. */
+interface Sockets {
   readonly ring: Uring;
-  readonly stages: SendSlots;
+  readonly sendSlots: SendSlots;
   readonly messages: MessageSlots;
-  /** Notes a send in flight that posts a completion only if it fails. */
-  sendsSilently(output: UringOutput): void;
+  /** Sockets with a send in flight that posts a completion only if it fails. */
+  readonly silent: UringSocket[];
   /**
    * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
    */
   awaitRoom(descriptor: number, index: number): boolean;
-}
-
-interface Socket {
-  readonly index: number;
-  readonly descriptor: number;
-  /** The socket moves no more bytes. */
-  readonly isGone: boolean;
-  readonly isAwaited: boolean;
-  onSendEnd(hasFailed: boolean): void;
-}
-
-const place = new BodyPlace();
-
-export class UringOutput {
-  /** Bytes handed over and not yet taken by the kernel. */
-  pendingBytes = 0;
-  /** Position of a send that posts a completion only if it fails, or -1. */
-  silentPlace = -1;
-  hasFailedSilently = false;
-  readonly #sockets: OutputSockets;
-  readonly #socket: Socket;
-  /** Bytes on their way to the kernel; 0 if none are. */
-  #sending = 0;
-  /** How many of them have left, and how many were last given to the kernel. */
-  #sent = 0;
-  #asked = 0;
-  /** The location of the bytes: a slot number, or else a pool buffer. */
-  #stage = -1;
-  #buffer: Uint8Array | undefined;
-  /** Bodies in between, and the message slot that describes them all. */
-  #bodies: readonly BodyReference[] | undefined;
-  #sendSlot = -1;
-  readonly #queue: { readonly buffer: Uint8Array; readonly length: number }[] = [];
-
-  constructor(sockets: OutputSockets, socket: Socket) {
-    this.#sockets = sockets;
-    this.#socket = socket;
-  }
-
-  get isSending(): boolean {
-    return this.#sending > 0;
-  }
-
-  get hasMore(): boolean {
-    return this.#queue.length > 0;
-  }
-
-  /** Whether the end of the current send has consequences. */
-  get isAwaited(): boolean {
-    return this.#socket.isAwaited;
-  }
-
-  /** Returns true if the buffer may be reused at once. */
-  send(buffer: Uint8Array, length: number): boolean {
-    this.pendingBytes += length;
-    if (this.#sending === 0) return this.#start(buffer, length);
-    this.#queue.push({ buffer, length });
-    return false;
-  }
-
-  /** Returns true if the buffer may be reused at once. */
-  #start(buffer: Uint8Array, length: number): boolean {
-    const { ring, stages } = this.#sockets;
-    this.#sending = length;
-    this.#asked = length;
-    this.#sent = 0;
-    this.#stage = length <= STAGE_BYTES ? stages.put(buffer, length) : -1;
-    const staged = this.#stage >= 0;
-    if (!staged) this.#buffer = buffer;
-    const { low, high } = staged ? stages.address(this.#stage) : halves(pointerTo(buffer));
-    // A completion would end the sleep that begins with the same system call.
-    if (staged)
-      this.silentPlace = ring.sendNow(
-        this.#socket.descriptor,
-        low,
-        high,
-        length,
-        this.#socket.index,
-        Kind.Send,
-      );
-    if (this.silentPlace >= 0) this.#sockets.sendsSilently(this);
-    else ring.send(this.#socket.descriptor, low, high, length, this.#socket.index, Kind.Send);
-    return staged;
-  }
-
-  sendWithBodies(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean {
-    const { ring, messages } = this.#sockets;
-    if (this.#sending > 0 || messages.areTaken) return false;
-    const slot = messages.take();
-    const total = this.#addParts(slot, buffer, length, bodies);
-    if (total === 0) {
-      messages.give(slot);
-      return false;
-    }
-    this.pendingBytes += total;
-    this.#sending = total;
-    this.#asked = total;
-    this.#sent = 0;
-    this.#stage = -1;
-    this.#buffer = buffer;
-    this.#sendSlot = slot;
-    this.#bodies = bodies;
-    const { low, high } = messages.address(slot);
-    ring.sendMessage(this.#socket.descriptor, low, high, this.#socket.index, Kind.Send);
-    return true;
-  }
-
-  /** Returns the total length, or 0 if there are too many parts. */
-  #addParts(slot: number, buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): number {
-    const { messages } = this.#sockets;
-    const start = length === 0 ? 0n : pointerTo(buffer);
-    let from = 0;
-    let total = 0;
-    for (const { arena, handle, offset, length: bodyBytes, at } of bodies) {
-      if (at > from) messages.add(slot, start + BigInt(from), at - from);
-      from = at;
-      for (let done = 0; done < bodyBytes; done += place.length) {
-        // Keep one part for the bytes before the next body or after the last.
-        if (!messages.hasRoom(slot, 3)) return 0;
-        arena.locate(handle, offset + done, bodyBytes - done, place);
-        messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
-      }
-      total += bodyBytes;
-    }
-    if (length > from) messages.add(slot, start + BigInt(from), length - from);
-    return total + length;
-  }
-
-  /** Releases the memory of a finished send. */
-  #release(): void {
-    const { stages, messages } = this.#sockets;
-    if (this.#stage >= 0) stages.give(this.#stage);
-    else buffers.give(this.#buffer!);
-    this.#buffer = undefined;
-    if (this.#bodies === undefined) return;
-    messages.give(this.#sendSlot);
-    for (const { arena, handle } of this.#bodies) arena.unpin(handle);
-    this.#bodies = undefined;
-  }
-
-  /** Treats the send as complete, unless its failure was reported. */
-  onSentSilently(): void {
-    if (this.silentPlace < 0 || this.hasFailedSilently) return;
-    this.silentPlace = -1;
-    this.onSent(this.#sending);
-  }
-
-  onSent(result: number): void {
-    this.hasFailedSilently = false;
-    this.silentPlace = -1;
-    if (!this.#socket.isGone && (result >= 0 || result === -EAGAIN) && this.#goOn(Math.max(0, result)))
-      return;
-    this.#endSend();
-  }
-
-  /** Notes `sent` more bytes. Returns false if the send is finished or cannot continue. */
-  #goOn(sent: number): boolean {
-    this.#sent += sent;
-    if (this.#sent === this.#sending) return false;
-    // One part of a message has left, so the next may fit as well.
-    if (sent === this.#asked) this.#sendRest();
-    else if (!this.#sockets.awaitRoom(this.#socket.descriptor, this.#socket.index)) return false;
-    return true;
-  }
-
-  /** Continues a send, even on a socket that has failed: the send reports the failure. */
-  onRoom(): void {
-    if (this.#socket.isGone) this.#endSend();
-    else this.#sendRest();
-  }
-
-  /** Sends the rest; of a message, one part at a time. */
-  #sendRest(): void {
-    const { low, high, length } = this.#rest();
-    this.#asked = length;
-    this.#sockets.ring.send(this.#socket.descriptor, low, high, length, this.#socket.index, Kind.Send);
-  }
-
-  #rest(): { low: number; high: number; length: number } {
-    const { stages, messages } = this.#sockets;
-    if (this.#bodies !== undefined) return messages.partAt(this.#sendSlot, this.#sent);
-    const length = this.#sending - this.#sent;
-    if (this.#stage >= 0) return { ...stages.address(this.#stage, this.#sent), length };
-    return { ...halves(pointerTo(this.#buffer!) + BigInt(this.#sent)), length };
-  }
-
-  #endSend(): void {
-    const length = this.#sending;
-    const hasFailed = this.#sent < length;
-    this.#sending = 0;
-    this.#release();
-    this.pendingBytes -= length;
-    this.#socket.onSendEnd(hasFailed);
-  }
-
-  /** Starts the next send. Returns false if there is none. */
-  sendNext(): boolean {
-    const next = this.#queue.shift();
-    if (next === undefined) return false;
-    if (this.#start(next.buffer, next.length)) buffers.give(next.buffer);
-    return true;
-  }
-
-  /** Discards the output that waits for the current send. */
-  dropNext(): void {
-    for (const { buffer } of this.#queue) buffers.give(buffer);
-    this.#queue.length = 0;
-  }
-}
-
-const { ENOBUFS, EINTR, EAGAIN, ECANCELED } = constants.errno;
-
-/** The sockets of a thread, as one of them sees them. */
-interface Sockets extends OutputSockets {
   /**
    * Schedules the delivery of bytes that arrived during a pause. The call that ended the pause must
    * not deliver them itself.
@@ -305,7 +57,24 @@ export class UringSocket implements Transport, Departure {
   readonly log: ConnectionLog;
   readonly descriptor: number;
   #connection: Connection | undefined;
-  readonly output: UringOutput;
+  /** Bytes handed over and not yet taken by the kernel. */
+  pendingBytes = 0;
+  /** Position of a send that posts a completion only if it fails, or -1. */
+  silentPlace = -1;
+  hasFailedSilently = false;
+  /** Bytes on their way to the kernel; 0 if none are. */
+  #sending = 0;
+  /** How many of them have left, and how many were last given to the kernel. */
+  #sent = 0;
+  #asked = 0;
+  /** The location of the bytes: a send slot, or -1 for a pool buffer. */
+  #sendSlot = -1;
+  #buffer: Uint8Array | undefined;
+  /** Bodies in between, and the message slot that describes them all. */
+  #bodies: readonly BodyReference[] | undefined;
+  #messageSlot = -1;
+  /** What follows the current send: pool buffers. */
+  readonly #queue: { readonly buffer: Uint8Array; readonly length: number }[] = [];
   /** Whether a receive is in progress, and whether it has brought nothing yet. */
   #receiving = false;
   #isUnheard = false;
@@ -355,7 +124,6 @@ export class UringSocket implements Transport, Departure {
     this.index = index;
     this.#handle = handle;
     this.descriptor = handle.fd;
-    this.output = new UringOutput(sockets, this);
     this.#isMultishot = MULTISHOT_RECEIVES && isTcp(this.descriptor);
   }
 
@@ -369,34 +137,156 @@ export class UringSocket implements Transport, Departure {
 
   // --- bytes out ---------------------------------------------------------------------------------
 
-  get pendingBytes(): number {
-    return this.output.pendingBytes;
+  /** Sends one thing at a time. Returns true if the buffer may be reused at once. */
+  send(buffer: Uint8Array, length: number): boolean {
+    if (this.#gone) return true;
+    this.pendingBytes += length;
+    if (this.#sending === 0) return this.#start(buffer, length);
+    this.#queue.push({ buffer, length });
+    return false;
   }
 
-  send(buffer: Uint8Array, length: number): boolean {
-    return this.#gone || this.output.send(buffer, length);
+  /** Returns true if the buffer may be reused at once. */
+  #start(buffer: Uint8Array, length: number): boolean {
+    const { ring, sendSlots, silent } = this.#sockets;
+    this.#sending = length;
+    this.#asked = length;
+    this.#sent = 0;
+    const slot = length <= SEND_SLOT_BYTES ? sendSlots.put(buffer, length) : -1;
+    this.#sendSlot = slot;
+    if (slot < 0) {
+      this.#buffer = buffer;
+      const { low, high } = halves(pointerTo(buffer));
+      ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+      return false;
+    }
+    const { low, high } = sendSlots.addresses[slot]!;
+    // A completion would end the sleep that begins with the same system call.
+    this.silentPlace = ring.sendNow(this.descriptor, low, high, length, this.index, Kind.Send);
+    if (this.silentPlace >= 0) silent.push(this);
+    else ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+    return true;
   }
 
   sendWithBodies(buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): boolean {
-    return !this.#gone && this.output.sendWithBodies(buffer, length, bodies);
+    const { ring, messages } = this.#sockets;
+    if (this.#gone || this.#sending > 0 || messages.areTaken) return false;
+    const slot = messages.take();
+    const total = this.#addParts(slot, buffer, length, bodies);
+    if (total === 0) {
+      messages.give(slot);
+      return false;
+    }
+    this.pendingBytes += total;
+    this.#sending = total;
+    this.#asked = total;
+    this.#sent = 0;
+    this.#sendSlot = -1;
+    this.#buffer = buffer;
+    this.#messageSlot = slot;
+    this.#bodies = bodies;
+    const { low, high } = messages.address(slot);
+    ring.sendMessage(this.descriptor, low, high, this.index, Kind.Send);
+    return true;
   }
 
-  get isGone(): boolean {
-    return this.#gone;
+  /** Returns the total length, or 0 if there are too many parts. */
+  #addParts(slot: number, buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): number {
+    const { messages } = this.#sockets;
+    const start = length === 0 ? 0n : pointerTo(buffer);
+    let from = 0;
+    let total = 0;
+    for (const { arena, handle, offset, length: bodyBytes, at } of bodies) {
+      if (at > from) messages.add(slot, start + BigInt(from), at - from);
+      from = at;
+      for (let done = 0; done < bodyBytes; done += place.length) {
+        // Keep one part for the bytes before the next body or after the last.
+        if (!messages.hasRoom(slot, 3)) return 0;
+        arena.locate(handle, offset + done, bodyBytes - done, place);
+        messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
+      }
+      total += bodyBytes;
+    }
+    if (length > from) messages.add(slot, start + BigInt(from), length - from);
+    return total + length;
   }
 
   /** Whether the end of the current send has consequences. */
   get isAwaited(): boolean {
-    return this.#ending || this.#gone || this.output.hasMore || this.#connection!.waitsForDrain;
+    return this.#ending || this.#gone || this.#queue.length > 0 || this.#connection!.waitsForDrain;
   }
 
-  /** Handles the end of a send. */
-  onSendEnd(hasFailed: boolean): void {
-    if (hasFailed) this.#disconnect();
+  /** Treats the send as complete, unless its failure was reported. */
+  onSentSilently(): void {
+    if (this.silentPlace < 0 || this.hasFailedSilently) return;
+    this.silentPlace = -1;
+    this.#sent = this.#sending;
+    this.#endSend();
+  }
+
+  onSent(result: number): void {
+    this.hasFailedSilently = false;
+    this.silentPlace = -1;
+    if (!this.#gone && (result >= 0 || result === -EAGAIN) && this.#goOn(Math.max(0, result))) return;
+    this.#endSend();
+  }
+
+  /** Notes `sent` more bytes. Returns false if the send is finished or cannot continue. */
+  #goOn(sent: number): boolean {
+    this.#sent += sent;
+    assert(this.#sent <= this.#sending, "the kernel takes no more than it was given");
+    if (this.#sent === this.#sending) return false;
+    // One part of a message has left, so the next may fit as well.
+    if (sent === this.#asked) this.#sendRest();
+    else if (!this.#sockets.awaitRoom(this.descriptor, this.index)) return false;
+    return true;
+  }
+
+  /** Continues a send, even on a socket that has failed: the send reports the failure. */
+  onRoom(): void {
+    if (this.#gone) this.#endSend();
+    else this.#sendRest();
+  }
+
+  /** Sends the rest; of a message, one part at a time. */
+  #sendRest(): void {
+    const { low, high, length } = this.#rest();
+    this.#asked = length;
+    this.#sockets.ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
+  }
+
+  #rest(): { low: number; high: number; length: number } {
+    const { sendSlots, messages } = this.#sockets;
+    if (this.#bodies !== undefined) return messages.partAt(this.#messageSlot, this.#sent);
+    const length = this.#sending - this.#sent;
+    if (this.#sendSlot >= 0) return { ...sendSlots.address(this.#sendSlot, this.#sent), length };
+    return { ...halves(pointerTo(this.#buffer!) + BigInt(this.#sent)), length };
+  }
+
+  /** Releases the memory of a send that is over, and continues with what follows. */
+  #endSend(): void {
+    const { sendSlots, messages } = this.#sockets;
+    const length = this.#sending;
+    this.#sending = 0;
+    this.pendingBytes -= length;
+    if (this.#sendSlot >= 0) sendSlots.give(this.#sendSlot);
+    else buffers.give(this.#buffer!);
+    this.#buffer = undefined;
+    if (this.#bodies !== undefined) {
+      messages.give(this.#messageSlot);
+      for (const { arena, handle } of this.#bodies) arena.unpin(handle);
+      this.#bodies = undefined;
+    }
+    if (this.#sent < length) this.#disconnect();
     if (this.#gone) this.#finishIfIdle();
-    else if (this.output.sendNext()) return;
+    else if (this.#queue.length > 0) this.#sendNext();
     else if (this.#ending) this.#disconnect();
     else this.#connection!.onDrain();
+  }
+
+  #sendNext(): void {
+    const { buffer, length } = this.#queue.shift()!;
+    if (this.#start(buffer, length)) buffers.give(buffer);
   }
 
   // --- bytes in ----------------------------------------------------------------------------------
@@ -619,7 +509,8 @@ export class UringSocket implements Transport, Departure {
   #disconnect(): void {
     if (this.#gone) return;
     this.#gone = true;
-    this.output.dropNext();
+    for (const { buffer } of this.#queue) buffers.give(buffer);
+    this.#queue.length = 0;
     this.#core.disconnect(this.#connection!);
   }
 
@@ -634,8 +525,7 @@ export class UringSocket implements Transport, Departure {
   }
 
   #finishIfIdle(): void {
-    if (!this.#destroyed || this.#receiving || this.#watching || this.output.isSending || this.#finished)
-      return;
+    if (!this.#destroyed || this.#receiving || this.#watching || this.#sending > 0 || this.#finished) return;
     this.#finished = true;
     this.#sockets.finishLater(this);
   }

@@ -6,20 +6,20 @@
 // descriptor readable, which the ring watches while the thread sleeps.
 
 import { closeDescriptor, eventLoopDescriptor } from "../../uring/kernel.ts";
-import { MessageSlots } from "../../uring/message-slots.ts";
+import { MessageSlots, SendSlots } from "../../uring/message-slots.ts";
 import { RoomWatch } from "../../uring/room-watch.ts";
 import { Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { MovedConnection } from "../migration/client-state.ts";
 import type { AcceptedHandle, ConnectionContext, ConnectionLog } from "./listener.ts";
-import { Kind, SendSlots, type UringOutput, UringSocket } from "./uring-socket.ts";
+import { Kind, UringSocket } from "./uring-socket.ts";
 
 /** Messages to and from arenas that may be in flight. Beyond that, bytes go through buffers. */
 const MESSAGES = 512;
 
 export class UringSockets {
   readonly ring: Uring = new Uring();
-  readonly stages: SendSlots = new SendSlots();
+  readonly sendSlots: SendSlots = new SendSlots();
   readonly messages: MessageSlots = new MessageSlots(MESSAGES);
   /** Called with the word of a doorbell whose thread could not be woken in its ring. */
   onNotRung: (word: number) => void = () => {};
@@ -32,8 +32,8 @@ export class UringSockets {
   #watchesRoom = false;
   readonly #sockets: (UringSocket | undefined)[] = [];
   readonly #free: number[] = [];
-  /** Outputs with a send that posts a completion only if it fails. */
-  #silent: UringOutput[] = [];
+  /** Sockets with a send in flight that posts a completion only if it fails. */
+  silent: UringSocket[] = [];
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
@@ -110,7 +110,7 @@ export class UringSockets {
     // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
     // sleep either.
     const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
-    if (hasMore || this.#silent.some((output) => output.isAwaited)) this.ring.submit();
+    if (hasMore || this.silent.some((socket) => socket.isAwaited)) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
   }
 
@@ -130,7 +130,7 @@ export class UringSockets {
   }
 
   #reap(): number {
-    if (this.#silent.length > 0) this.#settle();
+    if (this.silent.length > 0) this.#settle();
     const taken = this.ring.reap(this.#complete);
     if (this.#toDeliver.length > 0) this.#deliver();
     if (this.#toFinish.length > 0) this.#finish();
@@ -152,7 +152,7 @@ export class UringSockets {
       return;
     }
     const socket = this.#sockets[index]!;
-    if (kind === Kind.Send) socket.output.onSent(result);
+    if (kind === Kind.Send) socket.onSent(result);
     else if (kind === Kind.End) socket.onEndSeen(result);
     else if (kind === Kind.ReceiveBody) {
       socket.onBodyReceived(result, this.ring.hasMore(flags));
@@ -164,7 +164,7 @@ export class UringSockets {
     }
   };
 
-  readonly #onRoom = (index: number): void => this.#sockets[index]!.output.onRoom();
+  readonly #onRoom = (index: number): void => this.#sockets[index]!.onRoom();
 
   /**
    * Asks for `onRoom` when the socket can take bytes again. Returns false if that is impossible.
@@ -173,29 +173,24 @@ export class UringSockets {
     return this.#room.add(descriptor, index);
   }
 
-  /** Notes a send in flight that posts a completion only if it fails. */
-  sendsSilently(output: UringOutput): void {
-    this.#silent.push(output);
-  }
-
   /**
    * Finishes sends that the kernel has taken without reporting a failure. This comes before the
    * completions, so that a client's next command finds the earlier replies gone.
    */
   #settle(): void {
-    const outputs = this.#silent;
-    this.#silent = [];
+    const sockets = this.silent;
+    this.silent = [];
     // Read this first: finishing a send may submit others.
     const { settledPlace } = this.ring;
     this.ring.look(this.#noteFailure);
-    for (const output of outputs) {
-      if (output.silentPlace <= settledPlace) output.onSentSilently();
-      else this.#silent.push(output);
+    for (const socket of sockets) {
+      if (socket.silentPlace <= settledPlace) socket.onSentSilently();
+      else this.silent.push(socket);
     }
   }
 
   readonly #noteFailure = (index: number, kind: number): void => {
-    if (kind === Kind.Send) this.#sockets[index]!.output.hasFailedSilently = true;
+    if (kind === Kind.Send) this.#sockets[index]!.hasFailedSilently = true;
   };
 
   /**
