@@ -84,7 +84,7 @@ import { TransferSender } from "./transfer/transfer-sender.ts";
 // commands of 0.1 ms and one with commands of 10 ms each get an eleventh of the time, and no
 // connection waits while the shard is idle. The order within a connection is that of its deferred
 // messages. The limit on its commands in flight bounds their memory
-// (acceptor/connection/pipeline.ts).
+// (acceptor/connection/replies.ts).
 
 /** Work is counted in lookups of the engine, of about 50 ns each. */
 export const WORK_PER_MS = 20_000;

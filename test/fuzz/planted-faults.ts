@@ -83,9 +83,9 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     fuzzer: "bytes",
     plant: (core) => {
       let isBehindBadBody = false;
-      onConnect(core, ({ pipeline: { outbox } }) => {
-        const append = outbox.append.bind(outbox);
-        outbox.append = (bytes, at, length) => {
+      onConnect(core, ({ replies }) => {
+        const append = replies.append.bind(replies);
+        replies.append = (bytes, at, length) => {
           append(bytes, at, length);
           isBehindBadBody = Buffer.from(bytes.subarray(at, at + length)).includes("EXPECTED_CRLF");
         };

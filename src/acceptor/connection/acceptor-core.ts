@@ -53,10 +53,10 @@ import {
   ShardRelay,
 } from "../state/shard-links.ts";
 import { TubeRef } from "../state/watch-list.ts";
-import { type BodyPart, CommandSampler } from "../stream/outbox.ts";
+import { type BodyPart, CommandSampler } from "../stream/output.ts";
 import type { Transport } from "../stream/transport.ts";
 import { Connection, ConnectionSlots } from "./connection.ts";
-import { type AcceptorParts, PendingReplies } from "./pipeline.ts";
+import { type AcceptorParts, PendingReplies } from "./replies.ts";
 
 /** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;
@@ -204,7 +204,7 @@ export class AcceptorCore implements AcceptorParts {
   depart(slot: number): void {
     const connection = this.slots.connections[slot]!;
     connection.shutdown.depart();
-    this.pendingReplies.forget(connection.pipeline);
+    this.pendingReplies.forget(connection.replies);
     this.open--;
     this.#add(Counter.MovedOut, 1);
   }
@@ -391,16 +391,16 @@ export class AcceptorCore implements AcceptorParts {
       this.#receiveStored(connection, ring, offset, shard);
       return;
     }
-    const { pipeline, conversations } = connection;
+    const { replies, conversations } = connection;
     // The client may be gone.
-    if (pipeline.isDeaf) {
-      if (kind === ResponseKind.Reply) pipeline.noteByHand(payload.bytes, payload.start, payload.length);
+    if (replies.isDeaf) {
+      if (kind === ResponseKind.Reply) replies.noteByHand(payload.bytes, payload.start, payload.length);
       return;
     }
     if (kind === ResponseKind.Reply) {
-      pipeline.onReply(shard, flags, ring.uint32[word + 7]!, payload);
+      replies.onReply(shard, flags, ring.uint32[word + 7]!, payload);
     } else if (kind === ResponseKind.Tubes) {
-      pipeline.conversation?.onTubes?.(shard, payload);
+      replies.conversation?.onTubes?.(shard, payload);
     } else if (kind === ResponseKind.Gathered) {
       conversations.onGathered(shard, flags, payload);
     } else {
@@ -417,12 +417,12 @@ export class AcceptorCore implements AcceptorParts {
   }
 
   /** Handles a reply with part of a stored body. The body is pinned until this returns. */
-  #receiveStored({ pipeline }: Connection, ring: RingReader, offset: number, shard: number): void {
+  #receiveStored({ replies }: Connection, ring: RingReader, offset: number, shard: number): void {
     const arena = this.arenas[shard];
     assert(arena !== undefined, "only a shard of this thread refers to bodies in its arena");
     const word = offset >> 2;
     const handle = StoredView.handle(ring, offset);
-    if (!pipeline.isDeaf) {
+    if (!replies.isDeaf) {
       const head = this.#payload;
       const length = ring.uint32[head.start >> 2]!;
       const isLast = ring.uint32[(head.start >> 2) + 1] === 1;
@@ -433,18 +433,18 @@ export class AcceptorCore implements AcceptorParts {
       part.offset = StoredView.offset(ring, offset);
       part.length = length;
       part.isLast = isLast;
-      pipeline.onReply(shard, ring.uint32[word + 1]! >>> 16, ring.uint32[word + 7]!, head, part);
+      replies.onReply(shard, ring.uint32[word + 1]! >>> 16, ring.uint32[word + 7]!, head, part);
     }
     arena.unpin(handle);
   }
 
   /** Handles a Closed: one more shard has released what the connection held. */
   #forgotten(connection: Connection): void {
-    const { pipeline, shutdown } = connection;
+    const { replies, shutdown } = connection;
     assert(shutdown.closesLeft > 0, "a shard answers Closed once");
     if (--shutdown.closesLeft > 0) return;
-    this.pendingReplies.expectNothing(pipeline);
-    pipeline.endByHand();
+    this.pendingReplies.expectNothing(replies);
+    replies.endByHand();
     this.#add(Counter.Connections, -1);
     shutdown.onForgotten();
     if (shutdown.isDead) this.#release(connection);

@@ -21,8 +21,8 @@ import type { TubeRef } from "../state/watch-list.ts";
 import { type LineHandler, LineReader } from "../stream/line-reader.ts";
 import type { Departure, Transport } from "../stream/transport.ts";
 import { Conversations } from "./conversations.ts";
-import { type AcceptorParts, Pipeline } from "./pipeline.ts";
 import { PutUpload } from "./put-upload.ts";
+import { type AcceptorParts, Replies } from "./replies.ts";
 import { abortBatch, type CommandParts, ROUTES, refuse } from "./routes.ts";
 import { type EndingConnection, Shutdown } from "./shutdown.ts";
 
@@ -56,18 +56,18 @@ class FilteredClient implements FilteredConnection {
   }
 
   get isQuiet(): boolean {
-    const { isIdle, holding } = this.#connection.pipeline;
+    const { isIdle, holding } = this.#connection.replies;
     return isIdle && holding.empty && !this.isWaiting;
   }
 
   get isAnswered(): boolean {
-    const { isIdle, outbox } = this.#connection.pipeline;
-    return isIdle && outbox.gatheredBytes === 0;
+    const { isIdle, gatheredBytes } = this.#connection.replies;
+    return isIdle && gatheredBytes === 0;
   }
 
   refuse(reply: Uint8Array): boolean {
     abortBatch(this.#connection);
-    return this.#connection.pipeline.answer(0, reply);
+    return this.#connection.replies.answer(0, reply);
   }
 
   refuseBody(bodyBytes: number, reply: Uint8Array): void {
@@ -77,9 +77,9 @@ class FilteredClient implements FilteredConnection {
 
   refuseAndEnd(reply: Uint8Array): boolean {
     abortBatch(this.#connection);
-    const { pipeline, shutdown } = this.#connection;
-    if (!pipeline.isIdle) return false;
-    pipeline.append(reply, 0, reply.length);
+    const { replies, shutdown } = this.#connection;
+    if (!replies.isIdle) return false;
+    replies.say(reply, 0, reply.length);
     return shutdown.end("auth");
   }
 
@@ -115,7 +115,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   readonly reader: LineReader;
   readonly inputLimit: InputLimit;
   readonly client: ClientState;
-  readonly pipeline: Pipeline;
+  readonly replies: Replies;
   readonly conversations: Conversations;
   readonly upload: PutUpload;
   readonly shutdown: Shutdown;
@@ -134,22 +134,22 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     this.transport = transport;
     const reader = new LineReader(this, acceptor.runQueues.lines);
     const client = new ClientState(acceptor.shards, acceptor.defaultTube, acceptor.nowMs(), moved);
-    const pipeline = new Pipeline(acceptor, slot, client, transport, reader, this);
+    const replies = new Replies(acceptor, slot, client, transport, reader, this);
     this.reader = reader;
     this.inputLimit = new InputLimit(acceptor.waitingInput, transport, this);
     this.client = client;
-    this.pipeline = pipeline;
-    this.conversations = new Conversations(acceptor, pipeline, this);
-    this.upload = new PutUpload(acceptor, client, pipeline, reader, filter !== undefined);
+    this.replies = replies;
+    this.conversations = new Conversations(acceptor, replies, this);
+    this.upload = new PutUpload(acceptor, client, replies, reader, filter !== undefined);
     this.shutdown = new Shutdown(this);
     this.#filtered = filter === undefined ? undefined : new FilteredClient(this);
     if (filter !== undefined) reader.handler = filter.guard(this.#filtered!, this);
-    if (moved === undefined) pipeline.post(acceptor.defaultTube.shard, pipeline.message(RequestOp.Attach));
+    if (moved === undefined) replies.post(acceptor.defaultTube.shard, replies.message(RequestOp.Attach));
   }
 
   /** Facts for monitoring. */
   get facts(): ConnectionFacts {
-    const { client, pipeline } = this;
+    const { client, replies } = this;
     const { tubes } = client.watched;
     return {
       slot: this.slot,
@@ -159,15 +159,15 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
       name: client.name,
       listener: client.listener,
       openedAtMs: client.openedAtMs,
-      answeredAtMs: pipeline.answeredAtMs,
+      answeredAtMs: replies.answeredAtMs,
       uses: client.used.name,
       watches: tubes.slice(0, NAMED_TUBES_MAX).map(({ name }) => name),
       watchCount: tubes.length,
       isProducer: client.isProducer,
       isWorker: client.isWorker,
-      waits: pipeline.waits,
+      waits: replies.waits,
       bytesIn: this.reader.bufferedBytes,
-      bytesOut: pipeline.outbox.bytes,
+      bytesOut: replies.unsentBytes,
     };
   }
 
@@ -180,48 +180,48 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 
   /** Takes bytes from the socket. They are valid only during the call. */
   onBytes(bytes: Uint8Array, length: number): void {
-    const { pipeline, reader } = this;
-    if (pipeline.isEnding) return;
-    pipeline.add(Counter.BytesIn, length);
-    if (pipeline.abortable > 0) abortBatch(this);
+    const { replies, reader } = this;
+    if (replies.isEnding) return;
+    replies.add(Counter.BytesIn, length);
+    if (replies.abortable > 0) abortBatch(this);
     reader.take(bytes, length);
-    if (pipeline.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
+    if (replies.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
     this.#settle();
   }
 
   /** Handles the end of the client's stream. */
   onEnd(): void {
-    if (this.pipeline.isEnding) return;
+    if (this.replies.isEnding) return;
     this.shutdown.halfClose();
     this.proceed();
   }
 
   /** Resumes processing of input that had to wait. */
   proceed(): void {
-    const { pipeline, reader } = this;
-    if (pipeline.isEnding) return;
+    const { replies, reader } = this;
+    if (replies.isEnding) return;
     reader.proceed();
-    if (pipeline.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
+    if (replies.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
     this.#settle();
   }
 
   /** Pauses or resumes reading, and closes the connection when everything is done. */
   #settle(): void {
-    const { pipeline, reader } = this;
-    if (pipeline.isEnding) return;
+    const { replies, reader } = this;
+    if (replies.isEnding) return;
     const { inputLimit } = this;
     if (reader.bufferedBytes > 0 || inputLimit.isInUse)
-      inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, pipeline.waits);
-    if (!pipeline.isHalfClosed || this.waitsForRoom || this.proceedsLater) return;
-    const goesOn = this.#filtered?.isWaiting === true || pipeline.outbox.bytes >= OUTPUT_BYTES_MAX;
+      inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, replies.waits);
+    if (!replies.isHalfClosed || this.waitsForRoom || this.proceedsLater) return;
+    const goesOn = this.#filtered?.isWaiting === true || replies.unsentBytes >= OUTPUT_BYTES_MAX;
     if (!goesOn && this.shutdown.mayFollow) this.shutdown.end();
   }
 
   // --- lines and bodies --------------------------------------------------------------------------
 
   get mayTakeLine(): boolean {
-    const { conversation, outbox } = this.pipeline;
-    return conversation === undefined && outbox.bytes < OUTPUT_BYTES_MAX;
+    const { replies } = this;
+    return replies.conversation === undefined && replies.unsentBytes < OUTPUT_BYTES_MAX;
   }
 
   onTurnOver(): void {
@@ -235,18 +235,18 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 
   onBadLine(): boolean {
     abortBatch(this);
-    return this.pipeline.answer(0, Reply.badFormat);
+    return this.replies.answer(0, Reply.badFormat);
   }
 
   onLine(bytes: Uint8Array, start: number, end: number, again: boolean): boolean {
-    if (this.pipeline.abortable > 0) abortBatch(this);
+    if (this.replies.abortable > 0) abortBatch(this);
     const { parser, trace } = this.acceptor;
     const syntax = parser.parse(bytes, start, end);
     const { request } = parser;
     const { op } = request;
     if (trace !== undefined && !again) trace(`<${this.transport.descriptor} command ${wordOf(op)}`);
     if (syntax !== Syntax.Ok) return refuse(this, syntax, request);
-    if (BY_HAND[op] !== 0 && isByHand(op, !this.pipeline.holding.empty))
+    if (BY_HAND[op] !== 0 && isByHand(op, !this.replies.holding.empty))
       return this.#changeByHand(request, bytes, start, end);
     return ROUTES[ROUTE_OF[op]!]!(this, request);
   }
@@ -256,7 +256,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
    * own.
    */
   #changeByHand(request: Request, bytes: Uint8Array, start: number, end: number): boolean {
-    const { pipeline, client } = this;
+    const { replies, client } = this;
     const { changes } = this.acceptor;
     const { op } = request;
     const route = ROUTES[ROUTE_OF[op]!]!;
@@ -266,11 +266,11 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
       if (isTaken) changes.drop();
       return isTaken;
     }
-    if (!pipeline.isIdle) return false;
-    pipeline.byHand = changes.begin(op, client, bytes, start, end);
+    if (!replies.isIdle) return false;
+    replies.byHand = changes.begin(op, client, bytes, start, end);
     const isTaken = route(this, request);
     if (isTaken) return true;
-    pipeline.byHand = undefined;
+    replies.byHand = undefined;
     changes.cancel();
     return false;
   }
@@ -298,45 +298,44 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
    * gathering: separate writes would each occupy a page for a few bytes. `onDrain` resumes.
    */
   flush(): void {
-    const { pipeline, shutdown, transport } = this;
-    const { outbox } = pipeline;
+    const { replies, shutdown, transport } = this;
     const { migrator } = this.acceptor;
     if (shutdown.isDead) {
-      outbox.clear();
+      replies.clear();
       return;
     }
     // After the last Closed everything is handed over, so that the end of the stream can follow.
-    const isLast = pipeline.isEnding && shutdown.closesLeft === 0;
+    const isLast = replies.isEnding && shutdown.closesLeft === 0;
     if (transport.pendingBytes > 0 && !isLast) return;
-    pipeline.handOver(isLast);
-    if (outbox.waitsForLog) this.acceptor.runQueues.waitForLog(this);
-    if (!shutdown.isDead && !pipeline.isIdle) pipeline.grantCredit();
-    if (pipeline.isEnding) {
+    replies.flush(isLast);
+    if (replies.waitsForLog) this.acceptor.runQueues.waitForLog(this);
+    if (!shutdown.isDead && !replies.isIdle) replies.grantCredit();
+    if (replies.isEnding) {
       shutdown.finish();
       return;
     }
-    pipeline.conversation?.onRoom?.();
-    if (!pipeline.goOn() && transport.pendingBytes === 0 && migrator !== undefined)
+    replies.conversation?.onRoom?.();
+    if (!replies.goOn() && transport.pendingBytes === 0 && migrator !== undefined)
       this.#considerMove(migrator);
   }
 
   get isDurable(): boolean {
-    return this.pipeline.outbox.isDurable;
+    return this.replies.isDurable;
   }
 
   /** Whether input or output resumes once the client has read everything handed over. */
   get waitsForDrain(): boolean {
-    const { pipeline } = this;
-    return pipeline.outbox.gatheredBytes > 0 || this.reader.bufferedBytes > 0 || !pipeline.isIdle;
+    const { replies } = this;
+    return replies.gatheredBytes > 0 || this.reader.bufferedBytes > 0 || !replies.isIdle;
   }
 
   /** Handles a client that has read everything handed over. */
   onDrain(): void {
-    const { pipeline } = this;
+    const { replies } = this;
     const { migrator } = this.acceptor;
-    if (pipeline.outbox.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
-    if (!this.shutdown.isDead && !pipeline.isIdle) pipeline.grantCredit();
-    pipeline.conversation?.onRoom?.();
+    if (replies.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
+    if (!this.shutdown.isDead && !replies.isIdle) replies.grantCredit();
+    replies.conversation?.onRoom?.();
     this.proceed();
     if (migrator !== undefined) this.#considerMove(migrator);
   }
@@ -354,7 +353,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 
   /** Considers a migration. Called whenever the client has received all replies. */
   #considerMove(migrator: ConnectionMigrator): void {
-    const { affinity } = this.pipeline;
+    const { affinity } = this.replies;
     if (this.#filtered !== undefined) return;
     if (affinity.streak < migrator.commands || !this.#mayMigrate()) return;
     const { shard } = affinity;
@@ -364,11 +363,11 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 
   /** Returns whether it may move: nothing is in flight, unlogged, unsent or scheduled. */
   #mayMigrate(): boolean {
-    const { pipeline } = this;
+    const { replies } = this;
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.waitsForLog;
-    const isEnding = this.shutdown.isDead || pipeline.isEnding || pipeline.isHalfClosed;
-    const isBusy = !pipeline.isIdle || !pipeline.holding.empty || !this.reader.isBetweenLines;
-    return !isListed && !isEnding && !isBusy && !this.inputLimit.isPaused && pipeline.outbox.bytes === 0;
+    const isEnding = this.shutdown.isDead || replies.isEnding || replies.isHalfClosed;
+    const isBusy = !replies.isIdle || !replies.holding.empty || !this.reader.isBetweenLines;
+    return !isListed && !isEnding && !isBusy && !this.inputLimit.isPaused && replies.unsentBytes === 0;
   }
 
   get departure(): Departure | undefined {

@@ -15,7 +15,7 @@ import type { Conversation, ConversationHost, Signal } from "../fanout/conversat
 import { type BegunBatch, DeleteBatch } from "../fanout/delete-batch.ts";
 import { FindJob } from "../fanout/find-job.ts";
 import type { RunQueueEntry } from "../state/run-queues.ts";
-import type { AcceptorParts, Pipeline } from "./pipeline.ts";
+import type { AcceptorParts, Replies } from "./replies.ts";
 
 // Rebuilds a redirected command from the shard's message.
 
@@ -53,23 +53,23 @@ const NOWHERE = -1;
 
 export class Conversations implements ConversationHost {
   readonly #acceptor: AcceptorParts;
-  readonly #pipeline: Pipeline;
+  readonly #replies: Replies;
   /** The connection, as the queues of the acceptor see it. */
   readonly #connection: RunQueueEntry;
   #waitNumber = 0;
   /** The shard that waits until another shard has executed a redirected command. */
   #redirected = NOWHERE;
 
-  constructor(acceptor: AcceptorParts, pipeline: Pipeline, connection: RunQueueEntry) {
+  constructor(acceptor: AcceptorParts, replies: Replies, connection: RunQueueEntry) {
     this.#acceptor = acceptor;
-    this.#pipeline = pipeline;
+    this.#replies = replies;
     this.#connection = connection;
   }
 
   /** Starts a command that takes several messages. */
   begin(conversation: Conversation): true {
-    this.#pipeline.conversation = conversation;
-    this.#acceptor.pendingReplies.expect(this.#pipeline);
+    this.#replies.conversation = conversation;
+    this.#acceptor.pendingReplies.expect(this.#replies);
     conversation.begin?.();
     return true;
   }
@@ -81,16 +81,16 @@ export class Conversations implements ConversationHost {
 
   /** Takes an answer addressed to the acceptor itself. */
   onSignal(signal: Signal): void {
-    this.#pipeline.noteHolding(signal.shard, signal.flags);
+    this.#replies.noteHolding(signal.shard, signal.flags);
     if (signal.kind === ResponseKind.Redirected) {
-      if (this.#pipeline.isEnding) this.#giveUp(signal.shard);
+      if (this.#replies.isEnding) this.#giveUp(signal.shard);
       else this.#follow(signal);
-    } else this.#pipeline.conversation?.onSignal(signal);
+    } else this.#replies.conversation?.onSignal(signal);
   }
 
   onGathered(shard: number, flags: number, bytes: Span): void {
-    this.#pipeline.noteHolding(shard, flags);
-    this.#pipeline.conversation?.onGathered?.(shard, flags, bytes);
+    this.#replies.noteHolding(shard, flags);
+    this.#replies.conversation?.onGathered?.(shard, flags, bytes);
   }
 
   // --- redirected commands -----------------------------------------------------------------------
@@ -106,8 +106,8 @@ export class Conversations implements ConversationHost {
    */
   #follow(signal: Signal): void {
     this.#redirected = signal.shard;
-    this.#pipeline.sample = undefined;
-    this.#pipeline.outbox.meter.begin(0);
+    this.#replies.sample = undefined;
+    this.#replies.beginMeter(0);
     const request = redirectedRequest(signal);
     if (request.op !== Op.DeleteBatch) {
       this.find(request);
@@ -130,16 +130,16 @@ export class Conversations implements ConversationHost {
   /** Ends a redirect: its shard may continue with the commands that it holds back. */
   #endRedirect(shard: number): void {
     this.#redirected = NOWHERE;
-    const pipeline = this.#pipeline;
-    const unreadBytes = pipeline.outbox.bytes;
+    const replies = this.#replies;
+    const unreadBytes = replies.unsentBytes;
     const goOn = this.message(RequestOp.GoOn);
     goOn.meterBytes = unreadBytes;
-    pipeline.outbox.meter.begin(unreadBytes);
-    pipeline.post(shard, goOn);
-    if (pipeline.inFlight.answered()) {
-      pipeline.abortable = 0;
-      this.#acceptor.pendingReplies.expectNothing(pipeline);
-    } else this.#acceptor.pendingReplies.expect(pipeline);
+    replies.beginMeter(unreadBytes);
+    replies.post(shard, goOn);
+    if (replies.noteAnswered()) {
+      replies.abortable = 0;
+      this.#acceptor.pendingReplies.expectNothing(replies);
+    } else this.#acceptor.pendingReplies.expect(replies);
   }
 
   // --- the interface of a conversation -----------------------------------------------------------
@@ -149,7 +149,7 @@ export class Conversations implements ConversationHost {
   }
 
   post(shard: number, message: Request): void {
-    this.#pipeline.post(shard, message);
+    this.#replies.post(shard, message);
   }
 
   get payloadBytesMax(): number {
@@ -161,27 +161,27 @@ export class Conversations implements ConversationHost {
   }
 
   get mayTakeMore(): boolean {
-    return this.#pipeline.mayTakeMore;
+    return this.#replies.mayTakeMore;
   }
 
   appendPiece(bytes: Uint8Array, length: number, first: boolean): void {
-    this.#pipeline.append(bytes, 0, length, first);
-    this.#pipeline.isInReply = true;
+    this.#replies.say(bytes, 0, length, first);
+    this.#replies.isInReply = true;
   }
 
   holdFor(shard: number, recordNumber: number): void {
-    this.#pipeline.holdFor(shard, recordNumber);
+    if (this.#replies.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
   }
 
   finishConversation(reply: Uint8Array | undefined): void {
-    const pipeline = this.#pipeline;
-    pipeline.conversation = undefined;
-    pipeline.isInReply = false;
+    const replies = this.#replies;
+    replies.conversation = undefined;
+    replies.isInReply = false;
     // An abortable batch may be in flight behind a redirected command.
-    if (this.#redirected === NOWHERE) pipeline.abortable = 0;
-    pipeline.outbox.meter.begin(0);
-    this.#acceptor.pendingReplies.expectNothing(pipeline);
-    if (reply !== undefined) pipeline.append(reply, 0, reply.length);
+    if (this.#redirected === NOWHERE) replies.abortable = 0;
+    replies.beginMeter(0);
+    this.#acceptor.pendingReplies.expectNothing(replies);
+    if (reply !== undefined) replies.say(reply, 0, reply.length);
     if (this.#redirected !== NOWHERE) this.#endRedirect(this.#redirected);
     this.#acceptor.runQueues.proceedLater(this.#connection);
   }
@@ -196,19 +196,19 @@ export class Conversations implements ConversationHost {
 
   openWait(): number {
     this.#waitNumber = (this.#waitNumber + 1) & 0x7fffffff || 1;
-    this.#acceptor.claims.open(this.#pipeline.slot, this.#waitNumber);
+    this.#acceptor.claims.open(this.#replies.slot, this.#waitNumber);
     return this.#waitNumber;
   }
 
   claimWait(number: number): boolean {
-    return this.#acceptor.claims.claim(this.#pipeline.slot, number);
+    return this.#acceptor.claims.claim(this.#replies.slot, number);
   }
 
   /** Drops the conversation without a reply, and ends its wait. */
   abandon(): void {
     if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
-    const { conversation } = this.#pipeline;
-    this.#pipeline.conversation = undefined;
+    const { conversation } = this.#replies;
+    this.#replies.conversation = undefined;
     conversation?.onClosed?.();
   }
 }

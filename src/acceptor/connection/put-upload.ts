@@ -10,7 +10,7 @@ import { Reply } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
 import type { ClientState } from "../migration/client-state.ts";
 import type { LineReader } from "../stream/line-reader.ts";
-import type { AcceptorParts, Pipeline } from "./pipeline.ts";
+import type { AcceptorParts, Replies } from "./replies.ts";
 
 // The body of a put on its way from the receive buffer directly into the arena of a shard in the
 // same thread.
@@ -115,7 +115,7 @@ const handleBytes = new HandleBytes();
 export class PutUpload {
   readonly #acceptor: AcceptorParts;
   readonly #client: ClientState;
-  readonly #pipeline: Pipeline;
+  readonly #replies: Replies;
   readonly #reader: LineReader;
   /** Whether a filter has to see the pieces of a body. */
   readonly #isFiltered: boolean;
@@ -131,13 +131,13 @@ export class PutUpload {
   constructor(
     acceptor: AcceptorParts,
     client: ClientState,
-    pipeline: Pipeline,
+    replies: Replies,
     reader: LineReader,
     isFiltered: boolean,
   ) {
     this.#acceptor = acceptor;
     this.#client = client;
-    this.#pipeline = pipeline;
+    this.#replies = replies;
     this.#reader = reader;
     this.#isFiltered = isFiltered;
   }
@@ -147,8 +147,7 @@ export class PutUpload {
   begin(request: Request): boolean {
     const acceptor = this.#acceptor;
     const client = this.#client;
-    const pipeline = this.#pipeline;
-    const { inFlight } = pipeline;
+    const replies = this.#replies;
     const { tube, options, bodyBytes } = request;
     const shard =
       tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
@@ -157,17 +156,17 @@ export class PutUpload {
       acceptor.links.payloadBytesMax - tube.length - options.length,
     );
     const pieced = bodyBytes > wholeBytesMax;
-    if (!inFlight.mayPut(shard, bodyBytes) || (pieced && inFlight.underWay > 0)) return false;
-    if (!client.isProducer) pipeline.becomeProducer();
+    if (!replies.mayPut(shard, bodyBytes) || (pieced && replies.underWay > 0)) return false;
+    if (!client.isProducer) replies.becomeProducer();
     request.atMs = acceptor.nowMs();
     request.id = acceptor.places.takeJobId(shard);
-    pipeline.count(request.op);
+    replies.count(request.op);
     this.#shard = shard;
     const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
     if (pieced && !isStored) {
-      inFlight.shard = shard;
+      replies.shard = shard;
       request.op = RequestOp.PutOpen;
-      request.slot = pipeline.slot;
+      request.slot = replies.slot;
       acceptor.links.post(shard, request);
       client.touched.add(shard);
       this.#reader.expectPieces(bodyBytes);
@@ -191,11 +190,11 @@ export class PutUpload {
   // --- whole bodies and pieces -------------------------------------------------------------------
 
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {
-    if (!endsWell) return this.#pipeline.answer(0, Reply.expectedCrlf);
+    if (!endsWell) return this.#replies.answer(0, Reply.expectedCrlf);
     const put = this.#put;
     assert(put !== undefined, "a body belongs to a put");
     put.body.set(bytes, start, end);
-    const sent = this.#pipeline.send(this.#shard, put);
+    const sent = this.#replies.send(this.#shard, put);
     put.body.clear();
     return sent;
   }
@@ -206,19 +205,19 @@ export class PutUpload {
       return end - start;
     }
     const length = Math.min(end - start, PIECE_BYTES_MAX, this.#acceptor.links.payloadBytesMax);
-    const piece = this.#pipeline.message(RequestOp.PutData);
+    const piece = this.#replies.message(RequestOp.PutData);
     piece.body.set(bytes, start, start + length);
-    return this.#pipeline.write(this.#pipeline.inFlight.shard, piece) ? length : 0;
+    return this.#replies.write(this.#replies.shard, piece) ? length : 0;
   }
 
   onLastPiece(endsWell: boolean): boolean {
     if (this.#stored?.active === true) return this.#endStored(this.#stored, endsWell);
-    const pipeline = this.#pipeline;
-    const { shard } = pipeline.inFlight;
-    const last = pipeline.message(RequestOp.PutEnd);
+    const replies = this.#replies;
+    const { shard } = replies;
+    const last = replies.message(RequestOp.PutEnd);
     if (!endsWell) last.flags = RequestFlag.BadBody;
-    if (!pipeline.write(shard, last)) return false;
-    pipeline.noteSent(shard);
+    if (!replies.write(shard, last)) return false;
+    replies.noteSent(shard);
     return true;
   }
 
@@ -227,14 +226,14 @@ export class PutUpload {
     assert(put !== undefined, "a body belongs to a put");
     // Without options, it can't be the duplicate of another, which needs no room.
     if (!endsWell || (stored.failed && put.options.length === 0)) {
-      if (!this.#pipeline.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
+      if (!this.#replies.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
       stored.abandon();
       return true;
     }
     put.op = RequestOp.PutStored;
     if (stored.failed) put.flags = RequestFlag.NoRoom;
     handleBytes.put(stored.failed ? EMPTY_BODY : stored.handle, put.body);
-    if (!this.#pipeline.send(this.#shard, put)) return false;
+    if (!this.#replies.send(this.#shard, put)) return false;
     stored.handOver();
     return true;
   }
@@ -253,7 +252,7 @@ export class PutUpload {
   }
 
   onDropped(): boolean {
-    return this.#pipeline.answer(0, this.#afterDrop);
+    return this.#replies.answer(0, this.#afterDrop);
   }
 
   // --- bodies that a socket receives into the arena ----------------------------------------------
@@ -282,8 +281,8 @@ export class PutUpload {
 
   /** Notes that `length` bytes were written into that room. */
   onStored(length: number): void {
-    if (this.#pipeline.isEnding || this.#stored?.active !== true) return;
-    this.#pipeline.add(Counter.BytesIn, length);
+    if (this.#replies.isEnding || this.#stored?.active !== true) return;
+    this.#replies.add(Counter.BytesIn, length);
     this.#stored.filled(length);
     this.#reader.pieceCame(length);
   }

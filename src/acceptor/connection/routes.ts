@@ -43,8 +43,8 @@ import type { ClientState } from "../migration/client-state.ts";
 import { extensionsText } from "../state/stats-text.ts";
 import { TubeRef, WatchOrder } from "../state/watch-list.ts";
 import type { Conversations } from "./conversations.ts";
-import type { AcceptorParts, Pipeline } from "./pipeline.ts";
 import type { PutUpload } from "./put-upload.ts";
+import type { AcceptorParts, Replies } from "./replies.ts";
 import type { Shutdown } from "./shutdown.ts";
 
 // The parts of a connection that its commands use.
@@ -52,7 +52,7 @@ import type { Shutdown } from "./shutdown.ts";
 export interface CommandParts {
   readonly acceptor: AcceptorParts;
   readonly client: ClientState;
-  readonly pipeline: Pipeline;
+  readonly replies: Replies;
   readonly conversations: Conversations;
   readonly upload: PutUpload;
   readonly shutdown: Shutdown;
@@ -81,23 +81,23 @@ function readBatchOptions(request: Request): boolean {
 }
 
 /** Notes that the client's next byte aborts the batch that was just sent. */
-function beginAbortable(client: ClientState, pipeline: Pipeline): void {
-  pipeline.abortable = client.nextBatchNumber;
+function beginAbortable(client: ClientState, replies: Replies): void {
+  replies.abortable = client.nextBatchNumber;
   client.nextBatchNumber = (client.nextBatchNumber % U32_MAX) + 1;
 }
 
 /** Aborts the wait of an abortable batch, because the client has sent more bytes. */
-export function abortBatch({ acceptor, pipeline, conversations }: CommandParts): void {
-  const number = pipeline.abortable;
+export function abortBatch({ acceptor, replies, conversations }: CommandParts): void {
+  const number = replies.abortable;
   if (number === 0) return;
-  pipeline.abortable = 0;
+  replies.abortable = 0;
   // An earlier command may be redirected while the batch waits for its turn.
-  if (pipeline.conversation === undefined || conversations.isRedirected) {
-    const abort = pipeline.message(RequestOp.Abort);
+  if (replies.conversation === undefined || conversations.isRedirected) {
+    const abort = replies.message(RequestOp.Abort);
     BatchView.setNumber(abort, number);
-    pipeline.post(pipeline.inFlight.shard, abort);
-    acceptor.pendingReplies.expect(pipeline);
-  } else pipeline.conversation.onInput?.();
+    replies.post(replies.shard, abort);
+    acceptor.pendingReplies.expect(replies);
+  } else replies.conversation.onInput?.();
 }
 
 /** Returns the picker of a reserve-batch over several shards. */
@@ -111,17 +111,17 @@ function batchPicker({ acceptor, client, conversations }: CommandParts, request:
 }
 
 /** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */
-function deleteBatch({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function deleteBatch({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
   const { links, places } = acceptor;
   const { op, ids } = request;
   // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
   if (ids.length + request.count + DELETE_BATCH_ROOM <= links.payloadBytesMax) {
     const shard = onlyShardOf(ids, places);
     if (shard !== UNKNOWN_SHARD)
-      return pipeline.inFlight.mayCarry(shard, ids.length) && pipeline.sendCounted(shard, request);
+      return replies.mayCarry(shard, ids.length) && replies.sendCounted(shard, request);
   }
-  if (!pipeline.isIdle) return false;
-  pipeline.count(op);
+  if (!replies.isIdle) return false;
+  replies.count(op);
   return conversations.begin(new DeleteBatch(conversations, places, ids));
 }
 
@@ -134,45 +134,45 @@ function changeTubes(connection: CommandParts, request: Request): boolean {
   return ignore(connection, request);
 }
 
-function use({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+function use({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
   const { bytes, start, end } = request.tube;
   const { used } = client;
-  if (used.is(bytes, start, end)) return pipeline.answer(Op.Use, usingReply(used.name));
+  if (used.is(bytes, start, end)) return replies.answer(Op.Use, usingReply(used.name));
   const tube = new TubeRef(latin1(bytes, start, end), acceptor.shards);
   if (tube.shard === used.shard) {
-    if (!pipeline.sendCounted(tube.shard, request)) return false;
+    if (!replies.sendCounted(tube.shard, request)) return false;
   } else {
-    if (!pipeline.isIdle) return false;
+    if (!replies.isIdle) return false;
     conversations.begin(new MoveUse(conversations, used, tube));
   }
   client.used = tube;
   return true;
 }
 
-function watch({ acceptor, client, pipeline }: CommandParts, request: Request): boolean {
+function watch({ acceptor, client, replies }: CommandParts, request: Request): boolean {
   const { watched } = client;
   const { bytes, start, end } = request.tube;
   const weight = readWeight(request);
   const position = watched.find(bytes, start, end);
-  if (position >= 0 && weight === 0) return pipeline.answer(Op.Watch, watchingReply(watched.size));
+  if (position >= 0 && weight === 0) return replies.answer(Op.Watch, watchingReply(watched.size));
   const known = watched.tubes[position];
   const tube = known ?? new TubeRef(latin1(bytes, start, end), acceptor.shards);
   WatchView.fill(request, watched.size + (known === undefined ? 1 : 0));
-  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  if (!replies.sendCounted(tube.shard, request)) return false;
   if (known === undefined) watched.add(tube);
   if (weight > 0) noteWeight(client, tube.name, weight);
   return true;
 }
 
-function ignore({ client, pipeline }: CommandParts, request: Request): boolean {
+function ignore({ client, replies }: CommandParts, request: Request): boolean {
   const { watched } = client;
   const { bytes, start, end } = request.tube;
   const position = watched.find(bytes, start, end);
-  if (position < 0) return pipeline.answer(Op.Ignore, watchingReply(watched.size));
-  if (watched.size === 1) return pipeline.answer(Op.Ignore, Reply.notIgnored);
+  if (position < 0) return replies.answer(Op.Ignore, watchingReply(watched.size));
+  if (watched.size === 1) return replies.answer(Op.Ignore, Reply.notIgnored);
   WatchView.fill(request, watched.size - 1);
   const tube = watched.tubes[position]!;
-  if (!pipeline.sendCounted(tube.shard, request)) return false;
+  if (!replies.sendCounted(tube.shard, request)) return false;
   client.order?.forget(tube.name);
   watched.removeAt(position);
   return true;
@@ -197,10 +197,10 @@ function noteWeight(client: ClientState, tube: string, weight: number): void {
  * Routes a reserve-order: to all shards, because any of them may own a tube that the connection
  * watches later.
  */
-function setOrder({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+function setOrder({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
   const { order } = request;
-  if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
+  if (!replies.isIdle) return false;
+  replies.count(request.op);
   if (order !== ReserveOrder.Strict) client.order ??= new WatchOrder();
   client.order?.begin(order);
   const message = (): Request => {
@@ -219,9 +219,9 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Put]: ({ upload }, request) => upload.begin(request),
   [Route.Reserve]: reserve,
   [Route.Job]: byId,
-  [Route.UsedTube]: ({ client, pipeline }, request) => pipeline.sendCounted(client.used.shard, request),
-  [Route.NamedTube]: ({ pipeline, acceptor }, request) =>
-    pipeline.sendCounted(namedShard(acceptor.shards, request), request),
+  [Route.UsedTube]: ({ client, replies }, request) => replies.sendCounted(client.used.shard, request),
+  [Route.NamedTube]: ({ replies, acceptor }, request) =>
+    replies.sendCounted(namedShard(acceptor.shards, request), request),
   [Route.NamedTubes]: listJobs,
   [Route.TubeSet]: changeTubes,
   [Route.Report]: report,
@@ -233,7 +233,7 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Schedules]: listSchedules,
   [Route.Batch]: ofBatch,
   [Route.Origins]: origins,
-  [Route.End]: ({ pipeline, shutdown }) => pipeline.isIdle && shutdown.end("quit"),
+  [Route.End]: ({ replies, shutdown }) => replies.isIdle && shutdown.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
 const namedShard = (shards: number, { tube }: Request): number =>
@@ -241,13 +241,13 @@ const namedShard = (shards: number, { tube }: Request): number =>
 
 /** Answers a line that is not a valid command. If a body follows the line, it is dropped first. */
 export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
-  const { acceptor, pipeline, upload } = connection;
-  if (syntax === Syntax.Unknown) return pipeline.answer(0, Reply.unknownCommand);
-  if (syntax === Syntax.BadFormat) return pipeline.answer(0, Reply.badFormat);
-  if (syntax === Syntax.BadFormatCounted) return pipeline.answer(request.op, Reply.badFormat);
+  const { acceptor, replies, upload } = connection;
+  if (syntax === Syntax.Unknown) return replies.answer(0, Reply.unknownCommand);
+  if (syntax === Syntax.BadFormat) return replies.answer(0, Reply.badFormat);
+  if (syntax === Syntax.BadFormatCounted) return replies.answer(request.op, Reply.badFormat);
   const reply = refusal(syntax, acceptor.parser);
-  if (ROUTE_OF[request.op] !== Route.Put) return pipeline.answer(0, reply);
-  pipeline.count(request.op);
+  if (ROUTE_OF[request.op] !== Route.Put) return replies.answer(0, reply);
+  replies.count(request.op);
   upload.drop(request.bodyBytes, reply);
   return true;
 }
@@ -260,47 +260,47 @@ function refusal(syntax: Syntax, { unknownOption }: CommandParser): Uint8Array {
 // --- reserves ------------------------------------------------------------------------------------
 
 function reserve(connection: CommandParts, request: Request): boolean {
-  const { client, pipeline } = connection;
+  const { client, replies } = connection;
   if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
   // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
   const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
   const shard = client.watched.onlyShard;
   // A shard would answer at once, before it learns that bytes after the batch abort it.
-  const endsHere = mayAbort && pipeline.isHalfClosed;
+  const endsHere = mayAbort && replies.isHalfClosed;
   const alone =
     !endsHere &&
     client.watched.shardCount === 1 &&
-    pipeline.holding.within(shard) &&
-    !pipeline.inFlight.mayHoldElsewhere;
+    replies.holding.within(shard) &&
+    !replies.mayHoldElsewhere;
   if (mayAbort && alone) BatchView.setNumber(request, client.nextBatchNumber);
   const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request);
   if (!taken) return false;
-  pipeline.becomeWorker();
-  if (mayAbort) beginAbortable(client, pipeline);
+  replies.becomeWorker();
+  if (mayAbort) beginAbortable(client, replies);
   return true;
 }
 
 /** Sends a reserve whose watched tubes and held jobs are all on one shard. */
-function reserveAlone({ pipeline }: CommandParts, shard: number, request: Request): boolean {
+function reserveAlone({ replies }: CommandParts, shard: number, request: Request): boolean {
   request.counted = request.op;
   if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
-  if (pipeline.isHalfClosed) request.flags |= RequestFlag.NoWait;
-  if (!pipeline.send(shard, request)) return false;
-  pipeline.inFlight.reservesUnderWay++;
+  if (replies.isHalfClosed) request.flags |= RequestFlag.NoWait;
+  if (!replies.send(shard, request)) return false;
+  replies.reservesUnderWay++;
   return true;
 }
 
 function reserveShared(connection: CommandParts, request: Request): boolean {
-  const { acceptor, client, pipeline, conversations } = connection;
-  if (!pipeline.isIdle) return false;
+  const { acceptor, client, replies, conversations } = connection;
+  if (!replies.isIdle) return false;
   const { op, timeoutMs } = request;
-  pipeline.count(op);
+  replies.count(op);
   const shards: number[] = [];
   for (let shard = 0; shard < acceptor.shards; shard++) {
-    if (client.watched.watches(shard) || pipeline.holding.has(shard)) shards.push(shard);
+    if (client.watched.watches(shard) || replies.holding.has(shard)) shards.push(shard);
   }
   const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : singlePicker(connection);
-  const waitMs = pipeline.isHalfClosed ? 0 : timeoutMs;
+  const waitMs = replies.isHalfClosed ? 0 : timeoutMs;
   return conversations.begin(new SharedReserve(conversations, shards, waitMs, picker));
 }
 
@@ -310,30 +310,30 @@ function singlePicker({ client: { order }, conversations }: CommandParts): Picke
 
 // --- jobs by id ----------------------------------------------------------------------------------
 
-function byId({ acceptor, client, pipeline, conversations }: CommandParts, request: Request): boolean {
+function byId({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
   const { op, id } = request;
   if (LEAVES_OUT_TEXTS[op] === 1 && !client.seesTexts) InspectJobView.leaveOutTexts(request);
   const shard = acceptor.places.shardOfJob(id);
   if (shard !== UNKNOWN_SHARD) {
-    if (!pipeline.sendCounted(shard, request)) return false;
-    if (op === Op.ReserveJob && acceptor.shards > 1) pipeline.inFlight.mayHoldElsewhere = true;
+    if (!replies.sendCounted(shard, request)) return false;
+    if (op === Op.ReserveJob && acceptor.shards > 1) replies.mayHoldElsewhere = true;
     return true;
   }
-  if (!pipeline.isIdle) return false;
-  pipeline.count(op);
+  if (!replies.isIdle) return false;
+  replies.count(op);
   return conversations.find(request.clone());
 }
 
-function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
-  const { holding, inFlight } = pipeline;
+function touchAll({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
+  const { holding } = replies;
   const held = holding.list(acceptor.shards);
-  if (inFlight.mayHoldElsewhere) return false;
+  if (replies.mayHoldElsewhere) return false;
   // Commands in flight may bring more jobs of that shard.
-  const shard = inFlight.underWay > 0 ? inFlight.shard : (held[0] ?? -1);
-  if (shard < 0) return pipeline.answer(request.op, touchedAllReply(0));
-  if (holding.within(shard)) return pipeline.sendCounted(shard, request);
-  if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
+  const shard = replies.underWay > 0 ? replies.shard : (held[0] ?? -1);
+  if (shard < 0) return replies.answer(request.op, touchedAllReply(0));
+  if (holding.within(shard)) return replies.sendCounted(shard, request);
+  if (!replies.isIdle) return false;
+  replies.count(request.op);
   const message = (): Request => {
     const each = conversations.message(request.op);
     each.flags = RequestFlag.AckOnly;
@@ -346,13 +346,13 @@ function touchAll({ acceptor, pipeline, conversations }: CommandParts, request: 
 // --- tubes ---------------------------------------------------------------------------------------
 
 /** Routes a setting. A plain name concerns only its own shard, a pattern concerns all of them. */
-function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function setTubes({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
   const { bytes, end } = request.tube;
   const { shards, places } = acceptor;
   const shard = namedShard(shards, request);
-  if (shards === 1 || bytes[end - 1] !== ASTERISK) return pipeline.sendCounted(shard, request);
-  if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
+  if (shards === 1 || bytes[end - 1] !== ASTERISK) return replies.sendCounted(shard, request);
+  if (!replies.isIdle) return false;
+  replies.count(request.op);
   return conversations.begin(new SetPattern(conversations, shards, shard, request, places.takeSequence()));
 }
 
@@ -362,32 +362,32 @@ function setTubes({ acceptor, pipeline, conversations }: CommandParts, request: 
  * Sends a command to the home of a batch. A new batch takes its number from the job ids here, so
  * that the ids of later commands don't depend on when the shard executes it.
  */
-function ofBatch({ acceptor, pipeline }: CommandParts, request: Request): boolean {
+function ofBatch({ acceptor, replies }: CommandParts, request: Request): boolean {
   const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
-  if (!pipeline.inFlight.maySend(shard)) return false;
+  if (!replies.maySend(shard)) return false;
   if (request.op === Op.OpenBatch) OpenBatchView.fill(request, acceptor.places.takeJobId(shard));
-  return pipeline.sendCounted(shard, request);
+  return replies.sendCounted(shard, request);
 }
 
 // --- lists and reports ---------------------------------------------------------------------------
 
 /** Lists the jobs of one tube, or of all tubes on all shards. */
 function listJobs(parts: CommandParts, request: Request): boolean {
-  const { acceptor, pipeline, conversations } = parts;
+  const { acceptor, replies, conversations } = parts;
   const { shards, places, listQueue } = acceptor;
   if (shards === 1 || !isEveryTube(request.tube))
-    return pipeline.sendCounted(namedShard(shards, request), request);
-  if (!pipeline.isIdle) return false;
+    return replies.sendCounted(namedShard(shards, request), request);
+  if (!replies.isIdle) return false;
   return beginList(parts, request, new ListAllJobs(conversations, places, request, listQueue));
 }
 
 /** Begins a list over all shards, once it is its turn. */
 function beginList(
-  { acceptor, pipeline, conversations }: CommandParts,
+  { acceptor, replies, conversations }: CommandParts,
   { op }: Request,
   list: GatheredList,
 ): boolean {
-  pipeline.count(op);
+  replies.count(op);
   conversations.begin(list);
   acceptor.listQueue.enter(list);
   return true;
@@ -396,38 +396,38 @@ function beginList(
 /**
  * Sends a command about a schedule to the shard. If there are several, finds the schedule first.
  */
-function bySchedule({ acceptor, pipeline, conversations }: CommandParts, request: Request): boolean {
+function bySchedule({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
   const { places, shards } = acceptor;
-  if (shards === 1) return pipeline.sendCounted(0, request);
-  if (!pipeline.isIdle) return false;
-  pipeline.count(request.op);
+  if (shards === 1) return replies.sendCounted(0, request);
+  if (!replies.isIdle) return false;
+  replies.count(request.op);
   return conversations.begin(new FindSchedule(conversations, places, request.clone()));
 }
 
 function listSchedules(parts: CommandParts, request: Request): boolean {
-  const { acceptor, pipeline, conversations } = parts;
+  const { acceptor, replies, conversations } = parts;
   const { shards, places, listQueue } = acceptor;
-  if (shards === 1) return pipeline.sendCounted(0, request);
-  if (!pipeline.isIdle) return false;
+  if (shards === 1) return replies.sendCounted(0, request);
+  if (!replies.isIdle) return false;
   return beginList(parts, request, new ListSchedules(conversations, places, request, listQueue));
 }
 
-function nameClient({ acceptor, client, pipeline }: CommandParts, { op, name }: Request): boolean {
+function nameClient({ acceptor, client, replies }: CommandParts, { op, name }: Request): boolean {
   client.name = name.text;
-  acceptor.slots.nameWorker(pipeline.slot, client.name);
-  return pipeline.answer(op, Reply.named);
+  acceptor.slots.nameWorker(replies.slot, client.name);
+  return replies.answer(op, Reply.named);
 }
 
-function origins({ acceptor, pipeline }: CommandParts, { op }: Request): boolean {
-  if (!pipeline.isIdle) return false;
-  return pipeline.answer(op, textReply(originsText(acceptor.origins)));
+function origins({ acceptor, replies }: CommandParts, { op }: Request): boolean {
+  if (!replies.isIdle) return false;
+  return replies.answer(op, textReply(originsText(acceptor.origins)));
 }
 
-function report({ acceptor, client, pipeline, conversations }: CommandParts, { op }: Request): boolean {
-  if (op === Op.ListTubeUsed) return pipeline.answer(op, usingReply(client.used.name));
-  if (!pipeline.isIdle) return false;
+function report({ acceptor, client, replies, conversations }: CommandParts, { op }: Request): boolean {
+  if (op === Op.ListTubeUsed) return replies.answer(op, usingReply(client.used.name));
+  if (!replies.isIdle) return false;
   const { shards, topology, tubeListings, listReplies, statsText } = acceptor;
-  pipeline.count(op);
+  replies.count(op);
   if (op === Op.Stats || op === Op.Extensions) {
     // Every shard updates its counters first.
     const message = (): Request => conversations.message(Op.Stats);
@@ -436,12 +436,12 @@ function report({ acceptor, client, pipeline, conversations }: CommandParts, { o
     conversations.begin(new AwaitAcks(conversations, Array(shards).keys(), message, answer));
   } else if (op === Op.ListTubes) {
     const conversation = new ListTubes(conversations, tubeListings, listReplies);
-    pipeline.conversation = conversation;
+    replies.conversation = conversation;
     tubeListings.ask(conversation);
   } else {
     const { watched, order } = client;
     assert(op === Op.ListTubesWatched || op === Op.InspectWatched, "every report has a branch here");
-    pipeline.conversation =
+    replies.conversation =
       op === Op.ListTubesWatched
         ? new ListWatched(conversations, watched, listReplies)
         : new InspectWatched(conversations, watched, order, listReplies);

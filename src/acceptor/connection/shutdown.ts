@@ -15,14 +15,14 @@ import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { LineReader } from "../stream/line-reader.ts";
 import type { Transport } from "../stream/transport.ts";
 import type { Conversations } from "./conversations.ts";
-import type { AcceptorParts, Pipeline } from "./pipeline.ts";
 import type { PutUpload } from "./put-upload.ts";
+import type { AcceptorParts, Replies } from "./replies.ts";
 
 /** The connection that ends, with the parts that are involved. */
 export interface EndingConnection extends RunQueueEntry {
   readonly acceptor: AcceptorParts;
   readonly client: ClientState;
-  readonly pipeline: Pipeline;
+  readonly replies: Replies;
   readonly conversations: Conversations;
   readonly upload: PutUpload;
   readonly reader: LineReader;
@@ -53,13 +53,13 @@ export class Shutdown {
 
   /** Handles the end of the client's stream. */
   halfClose(): void {
-    const { pipeline } = this.#connection;
-    if (pipeline.isHalfClosed) return;
-    pipeline.isHalfClosed = true;
+    const { replies } = this.#connection;
+    if (replies.isHalfClosed) return;
+    replies.isHalfClosed = true;
     this.#reason ??= "client";
-    const { reservesUnderWay, shard } = pipeline.inFlight;
-    if (reservesUnderWay > 0) pipeline.post(shard, pipeline.message(RequestOp.HalfClose));
-    pipeline.conversation?.onHalfClose?.();
+    const { reservesUnderWay, shard } = replies;
+    if (reservesUnderWay > 0) replies.post(shard, replies.message(RequestOp.HalfClose));
+    replies.conversation?.onHalfClose?.();
   }
 
   /**
@@ -68,9 +68,9 @@ export class Shutdown {
    * see the Close first, or never.
    */
   get mayFollow(): boolean {
-    const { acceptor, pipeline, reader } = this.#connection;
-    if (!pipeline.isHalfClosed || pipeline.conversation !== undefined) return false;
-    return pipeline.inFlight.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
+    const { acceptor, replies, reader } = this.#connection;
+    if (!replies.isHalfClosed || replies.conversation !== undefined) return false;
+    return replies.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
   }
 
   /** Takes no more input, before a graceful end. Returns false while the connection migrates. */
@@ -87,17 +87,17 @@ export class Shutdown {
   /** Ends the connection: it takes no more commands. */
   end(reason: EndReason = "error"): true {
     const connection = this.#connection;
-    const { acceptor, pipeline, reader, upload, inputLimit } = connection;
-    if (pipeline.isEnding) return true;
-    pipeline.isEnding = true;
-    if (!pipeline.isDeaf) this.#dropUnsent();
+    const { acceptor, replies, reader, upload, inputLimit } = connection;
+    if (replies.isEnding) return true;
+    replies.isEnding = true;
+    if (!replies.isDeaf) this.#dropUnsent();
     const why = this.#reason ?? reason;
-    pipeline.add(Counter.Closed + END_REASONS.indexOf(why), 1);
+    replies.add(Counter.Closed + END_REASONS.indexOf(why), 1);
     acceptor.closed?.note(connection.facts, why, acceptor.nowMs());
     reader.stop();
     upload.abandon();
     inputLimit.end();
-    if (pipeline.outbox.gatheredBytes > 0) acceptor.runQueues.markDirty(connection);
+    if (replies.gatheredBytes > 0) acceptor.runQueues.markDirty(connection);
     this.#postCloses();
     return true;
   }
@@ -108,37 +108,37 @@ export class Shutdown {
    * send afterwards.
    */
   #postCloses(): void {
-    const { acceptor, client, pipeline } = this.#connection;
+    const { acceptor, client, replies } = this.#connection;
     for (let shard = 0; shard < acceptor.shards; shard++) {
       if (!client.touched.has(shard)) continue;
       this.closesLeft++;
-      this.#postClose(shard, !pipeline.isDeaf);
+      this.#postClose(shard, !replies.isDeaf);
     }
     // Closed counts as an expected answer: the client may be waiting for the end of the connection.
-    acceptor.pendingReplies.expect(pipeline);
+    acceptor.pendingReplies.expect(replies);
   }
 
   #postClose(shard: number, isOrderly: boolean): void {
-    const { pipeline } = this.#connection;
-    const close = pipeline.message(RequestOp.Close);
+    const { replies } = this.#connection;
+    const close = replies.message(RequestOp.Close);
     close.flags =
       (isOrderly ? RequestFlag.Orderly : 0) | (this.#reason === "stop" ? RequestFlag.Stopping : 0);
-    pipeline.post(shard, close);
+    replies.post(shard, close);
   }
 
   /**
    * Stops counting the connection: all shards have released what it held, so its end may be sent.
    */
   onForgotten(): void {
-    const { client, pipeline } = this.#connection;
-    if (client.isProducer) pipeline.add(Counter.Producers, -1);
-    if (client.isWorker) pipeline.add(Counter.Workers, -1);
+    const { client, replies } = this.#connection;
+    if (client.isProducer) replies.add(Counter.Producers, -1);
+    if (client.isWorker) replies.add(Counter.Workers, -1);
   }
 
   /** Closes the transport once the shards have forgotten it and all output is handed over. */
   finish(): void {
-    const { pipeline, transport } = this.#connection;
-    if (this.#isFinished || this.isDead || this.closesLeft > 0 || pipeline.outbox.waitsForLog) return;
+    const { replies, transport } = this.#connection;
+    if (this.#isFinished || this.isDead || this.closesLeft > 0 || replies.waitsForLog) return;
     this.#isFinished = true;
     transport.end();
   }
@@ -146,7 +146,7 @@ export class Shutdown {
   /** Handles a socket that moves no more bytes: no client is left to answer. */
   onClosed(): void {
     this.depart();
-    this.#connection.pipeline.outbox.clear();
+    this.#connection.replies.clear();
     this.#dropUnderWay();
     this.end();
   }
@@ -154,36 +154,36 @@ export class Shutdown {
   /** Notes that this acceptor has no socket for the connection any more. */
   depart(): void {
     this.isDead = true;
-    this.#connection.pipeline.isDeaf = true;
+    this.#connection.replies.isDeaf = true;
     this.#dropUnsent();
   }
 
   /** Ends the connection at once: see FilteredConnection. */
   cut(reply: Uint8Array): void {
     if (this.isDead || this.#isCut) return;
-    const { pipeline } = this.#connection;
+    const { replies } = this.#connection;
     this.#isCut = true;
-    pipeline.isDeaf = true;
+    replies.isDeaf = true;
     this.#dropUnsent();
     this.#dropUnderWay();
-    if (pipeline.isEnding) return;
-    if (!pipeline.isInReply) pipeline.append(reply, 0, reply.length);
+    if (replies.isEnding) return;
+    if (!replies.isInReply) replies.say(reply, 0, reply.length);
     this.end("auth");
   }
 
   /** Abandons the commands in flight: nothing more is reported about them. */
   #dropUnderWay(): void {
-    const { pipeline, conversations } = this.#connection;
+    const { replies, conversations } = this.#connection;
     conversations.abandon();
     // A Close that waits behind a long reply would wait forever.
-    const { underWay, shard } = pipeline.inFlight;
-    if (pipeline.isEnding && underWay > 0) this.#postClose(shard, false);
+    const { underWay, shard } = replies;
+    if (replies.isEnding && underWay > 0) this.#postClose(shard, false);
   }
 
   /** Forgets a change by hand that no shard has: its body is incomplete. */
   #dropUnsent(): void {
-    const { pipeline } = this.#connection;
-    if (pipeline.isIdle) pipeline.byHand = undefined;
+    const { replies } = this.#connection;
+    if (replies.isIdle) replies.byHand = undefined;
   }
 
   // --- while the connection migrates -------------------------------------------------------------

@@ -60,10 +60,10 @@ export function onConnections(
 /** Calls `plant` whenever a connection has told its shards to forget it. */
 function onEnds(core: AcceptorCore, plant: (connection: Connection) => void): void {
   const watch = (connection: Connection): Connection => {
-    const { pipeline, shutdown } = connection;
+    const { replies, shutdown } = connection;
     const end = shutdown.end.bind(shutdown);
     shutdown.end = (reason) => {
-      const ends = !pipeline.isEnding;
+      const ends = !replies.isEnding;
       end(reason);
       if (ends) plant(connection);
       return true;
@@ -249,17 +249,17 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     }
   }),
   planted("a part of a body is copied from the wrong place", ({ acceptors }) => {
-    onConnections(acceptors, ({ pipeline: { outbox } }) => {
-      const appendBody = outbox.appendBody.bind(outbox);
-      outbox.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
+    onConnections(acceptors, ({ replies }) => {
+      const appendBody = replies.appendBody.bind(replies);
+      replies.appendBody = (bodies, handle, offset, length) => appendBody(bodies, handle, offset + 1, length);
     });
   }),
   planted("a body does not stay where a socket sends it from", ({ acceptors }) => {
     const patched = new Set<BodyArena>();
     let appends = false;
-    onConnections(acceptors, ({ pipeline: { outbox } }) => {
-      const appendBody = outbox.appendBody.bind(outbox);
-      outbox.appendBody = (bodies, ...rest) => {
+    onConnections(acceptors, ({ replies }) => {
+      const appendBody = replies.appendBody.bind(replies);
+      replies.appendBody = (bodies, ...rest) => {
         if (!patched.has(bodies)) forgetPins(bodies, () => appends);
         patched.add(bodies);
         appends = true;
@@ -282,10 +282,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     for (const core of acceptors) {
       /** Commands behind a reserve that has not been answered, by the slot of their connection. */
       const behind = new Map<number, number>();
-      onConnections([core], ({ slot, pipeline }) => {
+      onConnections([core], ({ slot, replies }) => {
         behind.delete(slot);
-        const onReply = pipeline.onReply.bind(pipeline);
-        pipeline.onReply = (...args) => {
+        const onReply = replies.onReply.bind(replies);
+        replies.onReply = (...args) => {
           behind.delete(slot);
           onReply(...args);
         };
@@ -363,9 +363,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     ({ acceptors }) => {
       for (const core of acceptors) {
         let answering = 0;
-        onConnections([core], ({ pipeline }) => {
-          const onReply = pipeline.onReply.bind(pipeline);
-          pipeline.onReply = (shard, ...rest) => {
+        onConnections([core], ({ replies }) => {
+          const onReply = replies.onReply.bind(replies);
+          replies.onReply = (shard, ...rest) => {
             answering = shard;
             onReply(shard, ...rest);
             answering = 0;

@@ -81,9 +81,9 @@ export const PLANTED_MOVE_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInMigration("a connection that holds a job moves", (server) => {
-    onConnections(server, ({ pipeline }) => {
-      const onReply = pipeline.onReply.bind(pipeline);
-      pipeline.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
+    onConnections(server, ({ replies }) => {
+      const onReply = replies.onReply.bind(replies);
+      replies.onReply = (shard, flags, ...rest) => onReply(shard, flags & ~ResponseFlag.HoldsJob, ...rest);
     });
   }),
   plantedInMigration("a shard does not wait until a session has lost its old place", ({ shards }) => {

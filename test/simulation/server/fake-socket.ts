@@ -6,7 +6,7 @@ import type { AcceptorCore } from "../../../src/acceptor/connection/acceptor-cor
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
 import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
 import { MIGRATION_BYTES_MAX } from "../../../src/acceptor/migration/migration-ring.ts";
-import type { Outbox } from "../../../src/acceptor/stream/outbox.ts";
+import type { Output } from "../../../src/acceptor/stream/output.ts";
 import type {
   BodyReference,
   Departure,
@@ -101,17 +101,17 @@ export class FakeSocket implements Transport, Departure {
   open(): void {
     this.#connection = this.#core.connect(this);
     assert.ok(this.#connection !== undefined, "there is a slot for one more connection");
-    this.#watchOutput(this.#connection.pipeline.outbox);
+    this.#watchOutput(this.#connection.replies);
   }
 
-  #watchOutput(outbox: Outbox): void {
-    const append = outbox.append.bind(outbox);
-    outbox.append = (source, at, length) => {
+  #watchOutput(output: Output): void {
+    const append = output.append.bind(output);
+    output.append = (source, at, length) => {
       this.onAnswered?.(source.subarray(at, at + length));
       append(source, at, length);
     };
-    const appendBody = outbox.appendBody.bind(outbox);
-    outbox.appendBody = (bodies, handle, offset, length) => {
+    const appendBody = output.appendBody.bind(output);
+    output.appendBody = (bodies, handle, offset, length) => {
       const part = new Uint8Array(length);
       bodies.read(handle, offset, part, 0, length);
       this.onAnswered?.(part);
@@ -245,7 +245,7 @@ export class FakeSocket implements Transport, Departure {
     this.#isAway = false;
     this.#core = core;
     this.#connection = core.land(moved, this);
-    this.#watchOutput(this.#connection.pipeline.outbox);
+    this.#watchOutput(this.#connection.replies);
     onLanded();
     if (moved.bytes !== undefined) this.#connection.onBytes(moved.bytes, moved.bytes.length);
   }

@@ -2,7 +2,7 @@
 // after 64 commands and at most every few seconds.
 
 import { ThreadLoads } from "../../../src/acceptor/acceptor.ts";
-import { ShardAffinity } from "../../../src/acceptor/connection/pipeline.ts";
+import { ShardAffinity } from "../../../src/acceptor/connection/replies.ts";
 import { ConnectionMigrator } from "../../../src/acceptor/migration/connection-migrator.ts";
 
 /** More than any commands that are asked for. */

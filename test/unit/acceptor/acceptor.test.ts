@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ThreadLoads } from "../../../src/acceptor/acceptor.ts";
-import { ShardAffinity } from "../../../src/acceptor/connection/pipeline.ts";
+import { ShardAffinity } from "../../../src/acceptor/connection/replies.ts";
 import { acceptorRole, Counter, countersOf, createTopology } from "../../../src/message/topology.ts";
 
 /**

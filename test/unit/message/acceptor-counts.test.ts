@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CommandSampler } from "../../../src/acceptor/stream/outbox.ts";
+import { CommandSampler } from "../../../src/acceptor/stream/output.ts";
 import {
   COMMAND_BOUNDS_SECONDS,
   CommandTimesCounters,

@@ -19,8 +19,8 @@ describe("PutUpload", () => {
         server.settle();
         assert.match(client.take(), /^INSERTED \d+\r\n$/);
       }
-      const { affinity, inFlight } = client.connection.pipeline;
-      assert.deepEqual([affinity.shard, affinity.streak], [inFlight.shard, PUTS]);
+      const { affinity, shard } = client.connection.replies;
+      assert.deepEqual([affinity.shard, affinity.streak], [shard, PUTS]);
     });
   }
 });

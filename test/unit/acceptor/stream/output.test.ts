@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import fc from "fast-check";
-import { Output } from "../../../../src/acceptor/stream/outbox.ts";
+import { Output } from "../../../../src/acceptor/stream/output.ts";
 import type { Transport } from "../../../../src/acceptor/stream/transport.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
@@ -30,6 +30,9 @@ function transport(
   };
 }
 
+/** A log that has everything. */
+const LOGGED = { isLogged: () => true };
+
 const bytesOf = (kept: readonly { buffer: Uint8Array; length: number }[]): number[] =>
   kept.flatMap(({ buffer, length }) => [...buffer.subarray(0, length)]);
 
@@ -45,8 +48,8 @@ it("Output sends everything in order, also while a transport keeps buffers of an
   checkProperty(
     t,
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      const outputs = [new Output(), new Output()] as const;
       const transports = [transport(true), transport(false)] as const;
+      const outputs = [new Output(transports[0], LOGGED), new Output(transports[1], LOGGED)] as const;
       const expected: [number[], number[]] = [[], []];
       const side = (n: number): 0 | 1 => (n === 0 ? 0 : 1);
       for (const each of steps) {
@@ -54,12 +57,12 @@ it("Output sends everything in order, also while a transport keeps buffers of an
           outputs[side(each.to)].append(each.append, 0, each.append.length);
           expected[side(each.to)].push(...each.append);
         } else {
-          outputs[side(each.flush)].handOver(transports[side(each.flush)]);
+          outputs[side(each.flush)].flush(false);
           assert.equal(outputs[side(each.flush)].gatheredBytes, 0);
         }
       }
       for (const i of [0, 1] as const) {
-        outputs[i].handOver(transports[i]);
+        outputs[i].flush(false);
         assert.deepEqual(bytesOf(transports[i].kept), expected[i]);
       }
     }),
@@ -68,24 +71,191 @@ it("Output sends everything in order, also while a transport keeps buffers of an
 });
 
 it("Output sends a turn's replies with one write, and nothing without replies", () => {
-  const output = new Output();
   const sink = transport(false);
-  output.handOver(sink);
+  const output = new Output(sink, LOGGED);
+  output.flush(false);
   assert.equal(sink.sends, 0);
   for (const text of ["INSERTED 1\r\n", "x".repeat(5000), "DELETED\r\n"])
     output.append(asciiBytes(text), 0, text.length);
-  output.handOver(sink);
+  output.flush(false);
   assert.equal(sink.sends, 1);
   assert.equal(sink.kept[0]!.length, 12 + 5000 + 9);
 });
 
 it("Output drops its bytes when it is cleared", () => {
-  const output = new Output();
   const sink = transport(false);
+  const output = new Output(sink, LOGGED);
   output.append(asciiBytes("gone"), 0, 4);
   output.clear();
   assert.equal(output.gatheredBytes, 0);
   output.append(asciiBytes("here"), 1, 3);
-  output.handOver(sink);
+  output.flush(false);
   assert.deepEqual(bytesOf(sink.kept), [...asciiBytes("ere")]);
+});
+
+const reply = fc.record({
+  bytes: fc.integer({ min: 1, max: 50 }),
+  shard: fc.nat(2),
+  /** Whether it waits for a record, and whether the log takes a step before it. */
+  waits: fc.boolean(),
+  logged: fc.nat(3),
+});
+
+it("Output releases a reply once its record is in the log, and all replies once all are", (t) => {
+  checkProperty(
+    t,
+    fc.property(fc.array(reply, { maxLength: 60 }), (replies) => {
+      const made = [0, 0, 0];
+      const logged = [0, 0, 0];
+      const sink = transport(false);
+      const output = new Output(sink, { isLogged: (shard, number) => number <= logged[shard]! });
+      const held: { endsAt: number; shard: number; number: number }[] = [];
+      let answered = 0;
+      const flush = (): void => {
+        output.flush(false);
+        for (const { endsAt, shard, number } of held)
+          if (endsAt <= answered - output.gatheredBytes)
+            assert.ok(number <= logged[shard]!, "a reply left before its record was logged");
+        const [first] = held.filter(({ endsAt }) => endsAt > answered - output.gatheredBytes);
+        if (first !== undefined && output.gatheredBytes > 0) assert.ok(output.waitsForLog);
+      };
+      for (const { bytes, shard, waits, logged: steps } of replies) {
+        if (waits) {
+          output.holdFor(shard, ++made[shard]!);
+          held.push({ endsAt: answered + bytes, shard, number: made[shard]! });
+        }
+        output.append(new Uint8Array(bytes), 0, bytes);
+        answered += bytes;
+        logged[shard] = Math.min(made[shard]!, logged[shard]! + steps);
+        flush();
+      }
+      logged.splice(0, 3, ...made);
+      flush();
+      assert.equal(output.gatheredBytes, 0);
+      assert.ok(!output.waitsForLog);
+    }),
+    300,
+  );
+});
+
+it("Output releases the first reply of an endless pipeline once its own record is in the log", () => {
+  const sink = transport(false);
+  let logged = 0;
+  const output = new Output(sink, { isLogged: (_shard, number) => number <= logged });
+  for (let number = 1; number <= 100; number++) {
+    output.holdFor(0, number);
+    output.append(new Uint8Array(10), 0, 10);
+  }
+  assert.equal(output.flush(false), 0);
+  logged = 1;
+  assert.equal(output.flush(false), 10);
+});
+
+it("Output keeps one position per change of shard", () => {
+  let logged = 0;
+  const shardOf = (number: number): number => (number % 200 < 100 ? 0 : 1);
+  const output = new Output(transport(false), { isLogged: (_shard, number) => number <= logged });
+  for (let number = 1; number <= 1000; number++) {
+    output.holdFor(shardOf(number), number);
+    output.append(new Uint8Array(1), 0, 1);
+  }
+  // Eleven stretches of one shard, and the first position, which never changes.
+  let sends = 0;
+  for (logged = 1; output.gatheredBytes > 0; logged++) if (output.flush(false) > 0) sends++;
+  assert.equal(sends, 12);
+});
+
+/** A transport and a log that only note. */
+class Stage {
+  readonly sent: string[] = [];
+  /** Progress of the log, for each shard. */
+  readonly logged = [0, 0];
+  pendingBytes = 0;
+  readonly output: Output;
+
+  constructor() {
+    const transport: Transport = {
+      send: (buffer, length) => {
+        this.sent.push(Buffer.from(buffer.subarray(0, length)).toString());
+        return true;
+      },
+      pendingBytes: 0,
+      pause() {},
+      resume() {},
+      end() {},
+      destroy() {},
+      descriptor: -1,
+    };
+    Object.defineProperty(transport, "pendingBytes", { get: () => this.pendingBytes });
+    this.output = new Output(transport, { isLogged: (shard, number) => number <= this.logged[shard]! });
+  }
+
+  append(text: string): void {
+    this.output.append(Buffer.from(text), 0, text.length);
+  }
+}
+
+describe("output that waits for the log", () => {
+  it("counts bytes that the kernel hasn't taken", () => {
+    const stage = new Stage();
+    stage.pendingBytes = 100;
+    stage.append("abc");
+    assert.equal(stage.output.unsentBytes, 103);
+    assert.equal(stage.output.gatheredBytes, 3);
+  });
+
+  it("holds a reply, and all behind it, until its record is in the log", () => {
+    const { output, ...stage } = new Stage();
+    const append = (text: string): void => output.append(Buffer.from(text), 0, text.length);
+    append("free ");
+    assert.ok(output.holdFor(0, 5));
+    append("held ");
+    append("behind ");
+    output.flush(false);
+    assert.deepEqual(stage.sent, ["free "]);
+    assert.ok(output.waitsForLog && !output.isDurable);
+    stage.logged[0] = 4;
+    output.flush(false);
+    assert.deepEqual(stage.sent, ["free "]);
+    stage.logged[0] = 5;
+    assert.ok(output.isDurable);
+    output.flush(false);
+    assert.deepEqual(stage.sent, ["free ", "held behind "]);
+    assert.ok(!output.waitsForLog);
+  });
+
+  it("doesn't hold a reply whose record is in the log", () => {
+    const stage = new Stage();
+    stage.logged[1] = 9;
+    assert.ok(!stage.output.holdFor(1, 9));
+    stage.append("reply");
+    stage.output.flush(false);
+    assert.deepEqual(stage.sent, ["reply"]);
+  });
+
+  it("sends up to the next held reply, of any shard", () => {
+    const stage = new Stage();
+    const { output } = stage;
+    output.holdFor(0, 1);
+    stage.append("a");
+    output.holdFor(1, 1);
+    stage.append("b");
+    stage.logged[1] = 1;
+    output.flush(false);
+    assert.deepEqual(stage.sent, []);
+    stage.logged[0] = 1;
+    output.flush(false);
+    assert.deepEqual(stage.sent, ["ab"]);
+  });
+
+  it("drops everything when the client is gone", () => {
+    const stage = new Stage();
+    stage.output.holdFor(0, 1);
+    stage.append("never");
+    stage.output.clear();
+    stage.logged[0] = 1;
+    stage.output.flush(false);
+    assert.deepEqual(stage.sent, []);
+    assert.ok(!stage.output.waitsForLog);
+  });
 });

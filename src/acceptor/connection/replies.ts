@@ -1,5 +1,5 @@
-// The commands of one connection in flight: sends each to its shard as soon as ordering allows, and
-// takes the replies.
+// The replies of one connection: their order, the log that they wait for, and their way out. A
+// command is sent to its shard as soon as the order of its reply allows.
 //
 // Ordering: all commands in flight belong to one shard, which answers them in order. A command for
 // another shard, or one that takes several messages (a Conversation), waits until everything before
@@ -31,7 +31,7 @@ import type { RunQueueEntry, RunQueues } from "../state/run-queues.ts";
 import type { LogProgress, ShardLinks } from "../state/shard-links.ts";
 import type { TubeRef } from "../state/watch-list.ts";
 import type { LineReader } from "../stream/line-reader.ts";
-import { type BodyPart, type CommandSample, type CommandSampler, Outbox } from "../stream/outbox.ts";
+import { type BodyPart, type CommandSample, type CommandSampler, Output } from "../stream/output.ts";
 import type { Transport } from "../stream/transport.ts";
 
 // The parts of an acceptor that its connections use.
@@ -99,9 +99,6 @@ function traceReply(
     trace(`>${descriptor} job ${line.split(" ")[1]}`);
 }
 
-// Commands in flight: their order on one connection, the shard that they go to, and which
-// connections of a thread expect an answer.
-
 /**
  * Maximum number of commands in flight. Each may have to wait in the shard, where it takes about 80
  * bytes.
@@ -120,62 +117,6 @@ const PUT_BYTES_MAX = 128 * 1024;
 const SETTLED = 64;
 /** How many commands of the streak a command to another shard cancels. */
 const OTHERS_COUNT = 8;
-
-/**
- * The commands in flight of one connection. They all belong to one shard, which answers them in
- * order.
- */
-export class InFlight {
-  /** The shard of the commands in flight or else of the last command; -1 before the first. */
-  shard = -1;
-  /** Commands sent and not answered. */
-  underWay = 0;
-  /** The reserves among them. The count may be too high until all are answered. */
-  reservesUnderWay = 0;
-  /**
-   * Whether a reserve-job is in flight or has been since the last time that nothing was. Its job
-   * may be on another shard.
-   */
-  mayHoldElsewhere = false;
-
-  /** Returns whether a command for `shard` may be sent behind those in flight. */
-  maySend(shard: number): boolean {
-    if (this.underWay === 0) return true;
-    const window = this.reservesUnderWay > 0 ? WINDOW_COMMANDS_RESERVING : WINDOW_COMMANDS;
-    return this.shard === shard && this.underWay < window;
-  }
-
-  /**
-   * Returns whether a put for `shard` may take its id now. It must not while a reserve in flight
-   * may wait for a job.
-   */
-  mayPut(shard: number, bodyBytes: number): boolean {
-    return this.reservesUnderWay === 0 && this.maySend(shard) && this.underWay * bodyBytes <= PUT_BYTES_MAX;
-  }
-
-  /**
-   * Returns whether a command with this many bytes may be sent to `shard` now. The bytes may have
-   * to wait there.
-   */
-  mayCarry(shard: number, bytes: number): boolean {
-    return this.maySend(shard) && this.underWay * bytes <= PUT_BYTES_MAX;
-  }
-
-  sent(shard: number): void {
-    this.shard = shard;
-    this.underWay++;
-  }
-
-  /** Notes that the oldest command is answered. Returns whether nothing is in flight any more. */
-  answered(): boolean {
-    assert(this.underWay > 0, "only a command in flight is answered");
-    this.underWay--;
-    if (this.underWay > 0) return false;
-    this.reservesUnderWay = 0;
-    this.mayHoldElsewhere = false;
-    return true;
-  }
-}
 
 /** Detects whether nearly all recent commands of a connection went to one shard. */
 export class ShardAffinity {
@@ -260,10 +201,19 @@ export class PendingReplies {
   }
 }
 
-export class Pipeline implements PendingReply {
+export class Replies extends Output implements PendingReply {
   readonly slot: number;
-  readonly inFlight: InFlight = new InFlight();
-  readonly outbox: Outbox;
+  /** The shard of the commands in flight or else of the last command; -1 before the first. */
+  shard = -1;
+  /** Commands sent and not answered. They all belong to one shard, which answers them in order. */
+  underWay = 0;
+  /** The reserves among them. The count may be too high until all are answered. */
+  reservesUnderWay = 0;
+  /**
+   * Whether a reserve-job is in flight or has been since the last time that nothing was. Its job
+   * may be on another shard.
+   */
+  mayHoldElsewhere = false;
   /** Tracks which shard its commands go to. */
   readonly affinity: ShardAffinity = new ShardAffinity();
   /** Shards on which this connection may hold jobs. */
@@ -298,6 +248,13 @@ export class Pipeline implements PendingReply {
   readonly #connection: RunQueueEntry;
   /** The shard of the last reply. In a conversation, only this shard sends bytes to the client. */
   #replyShard = 0;
+  /**
+   * The reply bytes that the connection received for its commands in flight, and how many of them
+   * the shard knows the client has read. All counts wrap at 2^32; only differences matter. See
+   * message/response.ts.
+   */
+  #receivedBytes = 0;
+  #toldBytes = 0;
 
   constructor(
     acceptor: AcceptorParts,
@@ -307,29 +264,54 @@ export class Pipeline implements PendingReply {
     reader: LineReader,
     connection: RunQueueEntry,
   ) {
+    super(transport, acceptor.log, acceptor.topology.inPlaceBytesMin);
     this.#acceptor = acceptor;
     this.slot = slot;
     this.#client = client;
     this.#transport = transport;
     this.#reader = reader;
     this.#connection = connection;
-    this.outbox = new Outbox(transport, acceptor.log, acceptor.topology.inPlaceBytesMin);
     this.answeredAtMs = acceptor.nowMs();
   }
 
   /** Whether nothing is in flight. */
   get isIdle(): boolean {
-    return this.inFlight.underWay === 0 && this.conversation === undefined;
+    return this.underWay === 0 && this.conversation === undefined;
   }
 
   /** Whether a command is in progress that may wait for a job. */
   get waits(): boolean {
-    return this.inFlight.reservesUnderWay > 0 || this.conversation !== undefined;
+    return this.reservesUnderWay > 0 || this.conversation !== undefined;
   }
 
   /** Whether the client has read enough to be sent more. */
   get mayTakeMore(): boolean {
-    return !this.isDeaf && this.outbox.bytes < ReplyCredit.UnreadBytesMax;
+    return !this.isDeaf && this.unsentBytes < ReplyCredit.UnreadBytesMax;
+  }
+
+  // --- the order of commands ---------------------------------------------------------------------
+
+  /** Returns whether a command for `shard` may be sent behind those in flight. */
+  maySend(shard: number): boolean {
+    if (this.underWay === 0) return true;
+    const window = this.reservesUnderWay > 0 ? WINDOW_COMMANDS_RESERVING : WINDOW_COMMANDS;
+    return this.shard === shard && this.underWay < window;
+  }
+
+  /**
+   * Returns whether a put for `shard` may take its id now. It must not while a reserve in flight
+   * may wait for a job.
+   */
+  mayPut(shard: number, bodyBytes: number): boolean {
+    return this.underWay === 0 || (this.reservesUnderWay === 0 && this.mayCarry(shard, bodyBytes));
+  }
+
+  /**
+   * Returns whether a command with this many bytes may be sent to `shard` now. The bytes may have
+   * to wait there.
+   */
+  mayCarry(shard: number, bytes: number): boolean {
+    return this.maySend(shard) && this.underWay * bytes <= PUT_BYTES_MAX;
   }
 
   // --- messages out ------------------------------------------------------------------------------
@@ -349,16 +331,15 @@ export class Pipeline implements PendingReply {
 
   /** Sends a command to be answered. False if ordering, the window or the ring forbids it. */
   send(shard: number, request: Request): boolean {
-    const inFlight = this.inFlight;
-    if (!inFlight.maySend(shard)) return false;
-    const { meter, bytes: unreadBytes } = this.outbox;
-    const first = inFlight.underWay === 0;
-    request.meterBytes = first ? unreadBytes : meter.read(unreadBytes);
+    const first = this.underWay === 0;
+    if (!first && !this.maySend(shard)) return false;
+    const unreadBytes = this.unsentBytes;
+    request.meterBytes = first ? unreadBytes : this.#readBytes(unreadBytes);
     request.flags =
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
     if (!this.write(shard, request)) return false;
-    if (first) meter.begin(unreadBytes);
-    else meter.reported(request.meterBytes);
+    if (first) this.beginMeter(unreadBytes);
+    else this.#toldBytes = request.meterBytes;
     this.noteSent(shard);
     const { sampler } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);
@@ -367,8 +348,10 @@ export class Pipeline implements PendingReply {
 
   /** Notes that a command is with its shard, which will answer it. */
   noteSent(shard: number): void {
-    if (shard !== this.inFlight.shard) this.#client.touched.add(shard);
-    this.inFlight.sent(shard);
+    if (shard !== this.shard) this.#client.touched.add(shard);
+    assert(this.underWay === 0 || shard === this.shard, "all commands in flight belong to one shard");
+    this.shard = shard;
+    this.underWay++;
     this.affinity.note(shard);
     this.#acceptor.pendingReplies.expect(this);
   }
@@ -393,14 +376,14 @@ export class Pipeline implements PendingReply {
 
   /** Answers without a shard: at once or, if commands are in flight, as an echo behind them. */
   answer(counted: number, reply: Uint8Array): boolean {
-    if (this.inFlight.underWay > 0) {
+    if (this.underWay > 0) {
       const echo = this.message(RequestOp.Echo);
       echo.counted = counted;
       echo.body.set(reply, 0, reply.length);
-      return this.send(this.inFlight.shard, echo);
+      return this.send(this.shard, echo);
     }
     if (counted !== 0) this.count(counted);
-    this.append(reply, 0, reply.length);
+    this.say(reply, 0, reply.length);
     return true;
   }
 
@@ -429,11 +412,11 @@ export class Pipeline implements PendingReply {
   // --- replies -----------------------------------------------------------------------------------
 
   /** Adds a reply, or part of one, to the output. `begins` marks a start, which -VV logs. */
-  append(bytes: Uint8Array, at: number, length: number, begins = true): void {
+  say(bytes: Uint8Array, at: number, length: number, begins = true): void {
     const { trace, runQueues } = this.#acceptor;
     if (begins && this.byHand !== undefined) this.noteByHand(bytes, at, length);
-    if (trace !== undefined && begins) traceReply(trace, this.#transport.descriptor, bytes, at, length);
-    this.outbox.append(bytes, at, length);
+    if (begins && trace !== undefined) traceReply(trace, this.#transport.descriptor, bytes, at, length);
+    this.append(bytes, at, length);
     runQueues.markDirty(this.#connection);
   }
 
@@ -453,12 +436,12 @@ export class Pipeline implements PendingReply {
   // put 9/10
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
-    if (durable) this.holdFor(shard, recordNumber);
-    this.append(reply.bytes, reply.start, reply.length, !this.isInReply);
-    const partBytes = part === undefined ? 0 : this.outbox.appendPart(part);
+    if (durable && this.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
+    this.say(reply.bytes, reply.start, reply.length, !this.isInReply);
+    const partBytes = part === undefined ? 0 : this.appendPart(part);
     if ((flags & ResponseFlag.HoldsJob) !== 0 || !this.holding.empty) this.noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.becomeWorker();
-    this.outbox.meter.received(reply.length + partBytes);
+    this.#receivedBytes = (this.#receivedBytes + reply.length + partBytes) | 0;
     this.#replyShard = shard;
     this.isInReply = (flags & ResponseFlag.More) !== 0;
     if (this.isInReply) return;
@@ -469,22 +452,29 @@ export class Pipeline implements PendingReply {
     const { sample } = this;
     if (sample !== undefined && !sample.isAnswered)
       this.#noteAnswer(sample, shard, durable ? recordNumber : 0);
-    if (this.inFlight.answered()) {
-      this.outbox.meter.begin(0);
-      this.abortable = 0;
+    if (this.noteAnswered()) {
+      this.beginMeter(0);
       if (!this.isEnding) this.#acceptor.pendingReplies.expectNothing(this);
     }
     this.goOn();
   }
 
+  /**
+   * Notes that the oldest command in flight is answered. Returns whether nothing is in flight any
+   * more.
+   */
+  noteAnswered(): boolean {
+    assert(this.underWay > 0, "only a command in flight is answered");
+    if (--this.underWay > 0) return false;
+    this.reservesUnderWay = 0;
+    this.mayHoldElsewhere = false;
+    this.abortable = 0;
+    return true;
+  }
+
   #noteAnswer(sample: CommandSample, shard: number, recordNumber: number): void {
     const { sampler, pendingReplies } = this.#acceptor;
     this.sample = sampler.answered(sample, pendingReplies.hasGivenUp(this), shard, recordNumber);
-  }
-
-  /** Holds output from here on until the shard's record is as far in the log as replies require. */
-  holdFor(shard: number, recordNumber: number): void {
-    if (this.outbox.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
   }
 
   /** Notes whether a shard still has jobs for the connection, as one of its messages says. */
@@ -500,21 +490,30 @@ export class Pipeline implements PendingReply {
     return true;
   }
 
-  /**
-   * Hands the output that may leave to the transport. Output behind large bodies follows only if
-   * `all` is set.
-   */
-  handOver(all: boolean): void {
-    const { outbox } = this;
-    const before = outbox.gatheredBytes;
-    outbox.flush(all);
-    const sent = before - outbox.gatheredBytes;
-    if (sent === 0) return;
+  /** Hands over the output that may leave, and counts it. */
+  override flush(all: boolean): number {
+    const sent = super.flush(all);
+    if (sent === 0) return 0;
     const { sample } = this;
     const acceptor = this.#acceptor;
     this.add(Counter.BytesOut, sent);
     if (acceptor.closed !== undefined) this.answeredAtMs = acceptor.turnAtMs;
     if (sample !== undefined && acceptor.sampler.flushed(sample, acceptor.log)) this.sample = undefined;
+    return sent;
+  }
+
+  /**
+   * Starts counting at the first command in flight, with `unreadBytes` of output that the client
+   * has not read.
+   */
+  beginMeter(unreadBytes: number): void {
+    this.#receivedBytes = unreadBytes;
+    this.#toldBytes = 0;
+  }
+
+  /** Returns how much the client has read, if `unreadBytes` of the output remain. */
+  #readBytes(unreadBytes: number): number {
+    return (this.#receivedBytes - unreadBytes) | 0;
   }
 
   /**
@@ -522,13 +521,12 @@ export class Pipeline implements PendingReply {
    * the log count as unread.
    */
   grantCredit(): void {
-    const { meter, bytes } = this.outbox;
-    const readBytes = meter.read(bytes);
-    if (!meter.isDue(readBytes)) return;
+    const readBytes = this.#readBytes(this.unsentBytes);
+    if (((readBytes - this.#toldBytes) | 0) < ReplyCredit.StepBytes) return;
     const credit = this.message(RequestOp.Credit);
     credit.meterBytes = readBytes;
-    const isOrderly = this.inFlight.underWay > 0 && this.conversation === undefined;
-    this.post(isOrderly ? this.inFlight.shard : this.#replyShard, credit);
-    meter.reported(readBytes);
+    const isOrderly = this.underWay > 0 && this.conversation === undefined;
+    this.post(isOrderly ? this.shard : this.#replyShard, credit);
+    this.#toldBytes = readBytes;
   }
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { Output } from "../../../../src/acceptor/stream/outbox.ts";
+import { Output } from "../../../../src/acceptor/stream/output.ts";
 import type { BodyReference, Transport } from "../../../../src/acceptor/stream/transport.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { BodyArena, BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
@@ -73,36 +73,48 @@ class LateTransport implements Transport {
 /** An output, and what has been appended to it. */
 class Scene {
   readonly arena: BodyArena = new BodyArena();
-  readonly output: Output = new Output(IN_PLACE_BYTES_MIN);
+  readonly output: Output;
+  readonly #transport: Transport;
   readonly #appended: Uint8Array[] = [];
-  /** Ends of replies in the gathered bytes: cuts happen only there. */
-  #borders = [0];
+  /** Replies so far. Each waits for a record of its number, on one shard or the other in turn. */
+  #replies = 0;
+  #logged = 0;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+    const log = { isLogged: (_shard: number, number: number) => number <= this.#logged };
+    this.output = new Output(transport, log, IN_PLACE_BYTES_MIN);
+  }
+
+  #hold(): void {
+    this.#replies++;
+    this.output.holdFor(this.#replies % 2, this.#replies);
+  }
 
   copied(part: Uint8Array): void {
+    this.#hold();
     this.output.append(part, 0, part.length);
     this.#appended.push(part);
-    this.#borders.push(this.output.gatheredBytes);
   }
 
   reply({ head, body, tail }: Record<"head" | "body" | "tail", Uint8Array>): void {
     const { arena, output } = this;
     const handle = store(arena, body);
+    this.#hold();
     output.append(head, 0, head.length);
     output.appendBody(arena, handle, 0, body.length);
     output.append(tail, 0, tail.length);
     // The job is gone before its reply has left.
     arena.free(handle);
     this.#appended.push(head, body, tail);
-    this.#borders.push(output.gatheredBytes);
   }
 
-  /** Flushes a part of the replies, 0 to 1. */
-  flush(transport: Transport, part: number, all: boolean): void {
-    if (transport.pendingBytes > 0 && !all) return;
-    const limit = this.#borders[Math.floor(part * (this.#borders.length - 1))]!;
-    const sent = this.output.handOver(transport, limit, all);
-    if (all) assert.equal(sent, limit);
-    this.#borders = [0, ...this.#borders.map((border) => border - sent).filter((border) => border > 0)];
+  /** Logs a part of the waiting replies, 0 to 1, and flushes. */
+  flush(part: number, all: boolean): void {
+    this.#logged += Math.floor(part * (this.#replies - this.#logged));
+    if (this.#transport.pendingBytes > 0 && !all) return;
+    this.output.flush(all);
+    if (all && this.#logged === this.#replies) assert.equal(this.output.gatheredBytes, 0);
   }
 
   /** Bytes that have been appended, without those still gathered. */
@@ -139,15 +151,15 @@ describe("Output with bodies in an arena", () => {
         fc.infiniteStream(fc.boolean()),
         fc.boolean(),
         (steps, takes, isCleared) => {
-          const scene = new Scene();
           const transport = new LateTransport(() => takes.next().value);
+          const scene = new Scene(transport);
           for (const each of steps) {
             if (each === "read") transport.read();
             else if ("copied" in each) scene.copied(each.copied);
             else if ("head" in each) scene.reply(each);
-            else scene.flush(transport, each.flush, each.all);
+            else scene.flush(each.flush, each.all);
           }
-          if (!isCleared) scene.flush(transport, 1, true);
+          if (!isCleared) scene.flush(1, true);
           const expected = scene.left;
           scene.output.clear();
           assert.equal(scene.output.gatheredBytes, 0);
@@ -162,8 +174,8 @@ describe("Output with bodies in an arena", () => {
 
   it("hands over as many bodies as one message refers to, and the others only if all are wanted", () => {
     for (const all of [false, true]) {
-      const scene = new Scene();
       const transport = new LateTransport(() => true);
+      const scene = new Scene(transport);
       for (let reply = 0; reply < 9; reply++)
         scene.reply({
           head: asciiBytes("head"),
@@ -171,8 +183,9 @@ describe("Output with bodies in an arena", () => {
           tail: asciiBytes("\r\n"),
         });
       const { gatheredBytes } = scene.output;
-      const sent = scene.output.handOver(transport, gatheredBytes, all);
-      assert.deepEqual([sent < gatheredBytes, scene.output.gatheredBytes], [!all, gatheredBytes - sent]);
+      scene.flush(1, all);
+      const left = scene.output.gatheredBytes;
+      assert.deepEqual([left < gatheredBytes, left > 0], [true, !all]);
       scene.output.clear();
       transport.read();
       assert.equal(scene.arena.usedBytes, 0);
@@ -180,22 +193,25 @@ describe("Output with bodies in an arena", () => {
   });
 
   it("survives a transport that fails at once and clears it, wherever the bodies are", () => {
-    for (const limit of [15, 15 + 1 + 100 + 2]) {
+    for (const isLogged of [false, true]) {
       const arena = new BodyArena();
-      const output = new Output(IN_PLACE_BYTES_MIN);
       const transport = new LateTransport(() => false);
+      let asked = 0;
+      const log = { isLogged: () => asked++ > 0 && isLogged };
+      const output = new Output(transport, log, IN_PLACE_BYTES_MIN);
       transport.send = () => {
         output.clear();
         return true;
       };
       output.append(new Uint8Array(15), 0, 15);
       // A reply that waits for the log, and one with a body behind it.
+      output.holdFor(0, 1);
       output.append(new Uint8Array(1), 0, 1);
       const handle = store(arena, new Uint8Array(100));
       output.appendBody(arena, handle, 0, 100);
       output.append(new Uint8Array(2), 0, 2);
       arena.free(handle);
-      output.handOver(transport, limit, true);
+      output.flush(true);
       assert.equal(output.gatheredBytes, 0);
       output.append(new Uint8Array(7), 0, 7);
       assert.equal(output.gatheredBytes, 7);
@@ -205,15 +221,15 @@ describe("Output with bodies in an arena", () => {
 
   it("copies at most 256 KiB at a time for a transport without bodies, and the rest later", () => {
     const arena = new BodyArena();
-    const output = new Output(IN_PLACE_BYTES_MIN);
     const transport = new LateTransport(() => false);
+    const output = new Output(transport, { isLogged: () => true }, IN_PLACE_BYTES_MIN);
     const body = new Uint8Array(2 * MIB + 5).map((_, at) => at * 31 + (at >> 8));
     const handle = store(arena, body);
     output.appendBody(arena, handle, 0, body.length);
     arena.free(handle);
     let sends = 0;
     for (; output.gatheredBytes > 0; sends++) {
-      output.handOver(transport);
+      output.flush(false);
       assert.ok(transport.pendingBytes <= 256 * 1024);
       transport.read();
     }
