@@ -1,14 +1,20 @@
-// One client connection: takes the bytes of its socket, passes the commands to its parts, and sends
-// the replies.
+// One client connection: takes the bytes of its socket, passes the commands to their routes, and
+// sends the replies.
+//
+// The body of a put is gathered and sent whole, sent in pieces, or written to the arena of a shard
+// in the same thread. Refused bodies are dropped.
 
+import { assert } from "../../base/assert.ts";
+import { shardOfTube } from "../../base/bytes.ts";
+import { type BodyPlace, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
 import type { EndReason } from "../../message/acceptor-counts.ts";
-import { RequestOp } from "../../message/request.ts";
+import { HandleBytes, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ReplyCredit } from "../../message/response.ts";
 import { Counter, SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
 import { Syntax } from "../../protocol/command-parser.ts";
 import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/commands.ts";
 import { Reply } from "../../protocol/reply.ts";
-import type { Request } from "../../protocol/request.ts";
+import { Request } from "../../protocol/request.ts";
 import { WorkerNames } from "../../ring/connection-words.ts";
 import type { ConnectionFilter, FilteredConnection } from "../admission/line-filter.ts";
 import { ClientState, type ConnectionState } from "../migration/client-state.ts";
@@ -21,10 +27,10 @@ import type { TubeRef } from "../state/watch-list.ts";
 import { type LineHandler, LineReader } from "../stream/line-reader.ts";
 import type { Departure, Transport } from "../stream/transport.ts";
 import { Conversations } from "./conversations.ts";
-import { PutUpload } from "./put-upload.ts";
 import { type AcceptorParts, Replies } from "./replies.ts";
 import { abortBatch, type CommandParts, ROUTES, refuse } from "./routes.ts";
 import { type EndingConnection, Shutdown } from "./shutdown.ts";
+import { StoredBody } from "./stored-body.ts";
 
 // A connection, as the filter of its lines sees it.
 
@@ -72,7 +78,7 @@ class FilteredClient implements FilteredConnection {
 
   refuseBody(bodyBytes: number, reply: Uint8Array): void {
     abortBatch(this.#connection);
-    this.#connection.upload.drop(bodyBytes, reply);
+    this.#connection.dropBody(bodyBytes, reply);
   }
 
   refuseAndEnd(reply: Uint8Array): boolean {
@@ -104,6 +110,13 @@ class FilteredClient implements FilteredConnection {
 /** Unread reply bytes at which the connection stops executing commands. */
 const OUTPUT_BYTES_MAX = ReplyCredit.UnreadBytesMax;
 
+/** Bodies up to this size are gathered and sent whole; larger ones go to their shard in pieces. */
+const GATHERED_BODY_BYTES_MAX = 64 * 1024;
+/** Bytes of a large body in one message. */
+const PIECE_BYTES_MAX = 32 * 1024;
+
+const handleBytes = new HandleBytes();
+
 export class Connection implements RunQueueEntry, LineHandler, CommandParts, EndingConnection, Movable {
   readonly slot: number;
   dirty = false;
@@ -117,9 +130,16 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   readonly client: ClientState;
   readonly replies: Replies;
   readonly conversations: Conversations;
-  readonly upload: PutUpload;
   readonly shutdown: Shutdown;
   readonly #filtered: FilteredClient | undefined;
+  /** The put whose body is awaited; executed when it is complete. The object is reused. */
+  #put: Request | undefined;
+  /** The shard that stores the job. */
+  #putShard = 0;
+  /** Its body, if that is written to the arena directly. */
+  #stored: StoredBody | undefined;
+  /** The reply to a command whose body is dropped. */
+  #afterDrop = Reply.jobTooBig;
 
   /** `moved` is the state from another acceptor, `filter` the filter of the listener, if any. */
   constructor(
@@ -140,7 +160,6 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     this.client = client;
     this.replies = replies;
     this.conversations = new Conversations(acceptor, replies, this);
-    this.upload = new PutUpload(acceptor, client, replies, reader, filter !== undefined);
     this.shutdown = new Shutdown(this);
     this.#filtered = filter === undefined ? undefined : new FilteredClient(this);
     if (filter !== undefined) reader.handler = filter.guard(this.#filtered!, this);
@@ -275,20 +294,145 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     return false;
   }
 
+  // --- the body of a put ------------------------------------------------------------------------
+
+  /** Takes the line of a put. Returns false if it has to wait its turn. */
+  // put 3/10
+  beginPut(request: Request): boolean {
+    const { acceptor, client, replies, reader } = this;
+    const { tube, options, bodyBytes } = request;
+    const shard =
+      tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
+    const wholeBytesMax = Math.min(
+      GATHERED_BODY_BYTES_MAX,
+      acceptor.links.payloadBytesMax - tube.length - options.length,
+    );
+    const pieced = bodyBytes > wholeBytesMax;
+    if (!replies.mayPut(shard, bodyBytes) || (pieced && replies.underWay > 0)) return false;
+    if (!client.isProducer) replies.becomeProducer();
+    request.atMs = acceptor.nowMs();
+    request.id = acceptor.places.takeJobId(shard);
+    replies.count(request.op);
+    this.#putShard = shard;
+    const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
+    if (pieced && !isStored) {
+      replies.shard = shard;
+      request.op = RequestOp.PutOpen;
+      request.slot = replies.slot;
+      acceptor.links.post(shard, request);
+      client.touched.add(shard);
+      reader.expectPieces(bodyBytes);
+    } else {
+      this.#put ??= new Request();
+      this.#put.beginPut(request);
+      if (isStored) reader.expectPieces(bodyBytes);
+      else reader.expectBody(bodyBytes);
+    }
+    return true;
+  }
+
+  /** Starts a body in the shard's arena, if the shard is local and has memory. */
+  #beginStored(shard: number, bodyBytes: number): boolean {
+    const arena = this.acceptor.arenas[shard];
+    if (arena === undefined) return false;
+    this.#stored ??= new StoredBody();
+    return this.#stored.begin(arena, bodyBytes);
+  }
+
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {
-    return this.upload.onBody(bytes, start, end, endsWell);
+    if (!endsWell) return this.replies.answer(0, Reply.expectedCrlf);
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    put.body.set(bytes, start, end);
+    const sent = this.replies.send(this.#putShard, put);
+    put.body.clear();
+    return sent;
   }
 
   onPiece(bytes: Uint8Array, start: number, end: number): number {
-    return this.upload.onPiece(bytes, start, end);
+    if (this.#stored?.active === true) {
+      this.#stored.write(bytes, start, end - start);
+      return end - start;
+    }
+    const length = Math.min(end - start, PIECE_BYTES_MAX, this.acceptor.links.payloadBytesMax);
+    const piece = this.replies.message(RequestOp.PutData);
+    piece.body.set(bytes, start, start + length);
+    return this.replies.write(this.replies.shard, piece) ? length : 0;
   }
 
   onLastPiece(endsWell: boolean): boolean {
-    return this.upload.onLastPiece(endsWell);
+    if (this.#stored?.active === true) return this.#endStored(this.#stored, endsWell);
+    const { replies } = this;
+    const { shard } = replies;
+    const last = replies.message(RequestOp.PutEnd);
+    if (!endsWell) last.flags = RequestFlag.BadBody;
+    if (!replies.write(shard, last)) return false;
+    replies.noteSent(shard);
+    return true;
+  }
+
+  #endStored(stored: StoredBody, endsWell: boolean): boolean {
+    const put = this.#put;
+    assert(put !== undefined, "a body belongs to a put");
+    // Without options, it can't be the duplicate of another, which needs no room.
+    if (!endsWell || (stored.failed && put.options.length === 0)) {
+      if (!this.replies.answer(0, endsWell ? Reply.outOfMemory : Reply.expectedCrlf)) return false;
+      stored.abandon();
+      return true;
+    }
+    put.op = RequestOp.PutStored;
+    if (stored.failed) put.flags = RequestFlag.NoRoom;
+    handleBytes.put(stored.failed ? EMPTY_BODY : stored.handle, put.body);
+    if (!this.replies.send(this.#putShard, put)) return false;
+    stored.handOver();
+    return true;
+  }
+
+  /** Gives up a body that is partly in an arena. */
+  abandonBody(): void {
+    this.#stored?.abandon();
+  }
+
+  /** Drops the body that follows and answers with `reply`. */
+  dropBody(bodyBytes: number, reply: Uint8Array): void {
+    this.#afterDrop = reply;
+    this.reader.dropBody(bodyBytes);
   }
 
   onDropped(): boolean {
-    return this.upload.onDropped();
+    return this.replies.answer(0, this.#afterDrop);
+  }
+
+  // --- bodies that a socket receives into the arena ----------------------------------------------
+
+  /**
+   * Whether a body that is partly in an arena of this thread lacks enough bytes to be received
+   * there directly.
+   */
+  get awaitsBody(): boolean {
+    if (this.#stored?.active !== true || !this.#stored.hasBegun || this.#filtered !== undefined) return false;
+    return this.reader.pieceBytesLeft >= this.acceptor.topology.inPlaceBytesMin;
+  }
+
+  /**
+   * Finds room for these bytes in the arena; `onStored` reports their arrival. Returns false
+   * without memory.
+   */
+  findBodyRoom(place: BodyPlace): boolean {
+    return this.#stored!.findRoom(this.reader.pieceBytesLeft, place);
+  }
+
+  /** Returns whether the body ends after `length` more bytes. */
+  bodyEndsAfter(length: number): boolean {
+    return this.reader.pieceBytesLeft === length;
+  }
+
+  /** Notes that `length` bytes were written into that room. */
+  onBodyStored(length: number): void {
+    if (this.replies.isEnding || this.#stored?.active !== true) return;
+    this.replies.add(Counter.BytesIn, length);
+    this.#stored.filled(length);
+    this.reader.pieceCame(length);
   }
 
   // --- bytes out ---------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ import type { ClientState } from "../migration/client-state.ts";
 import { extensionsText } from "../state/stats-text.ts";
 import { TubeRef, WatchOrder } from "../state/watch-list.ts";
 import type { Conversations } from "./conversations.ts";
-import type { PutUpload } from "./put-upload.ts";
 import type { AcceptorParts, Replies } from "./replies.ts";
 import type { Shutdown } from "./shutdown.ts";
 
@@ -54,8 +53,11 @@ export interface CommandParts {
   readonly client: ClientState;
   readonly replies: Replies;
   readonly conversations: Conversations;
-  readonly upload: PutUpload;
   readonly shutdown: Shutdown;
+  /** Takes the line of a put. Returns false if it has to wait its turn. */
+  beginPut(request: Request): boolean;
+  /** Drops the body that follows and answers with `reply`. */
+  dropBody(bodyBytes: number, reply: Uint8Array): void;
 }
 
 // Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
@@ -216,7 +218,7 @@ type CommandRoute = (connection: CommandParts, request: Request) => boolean;
 
 /** The function of each Route. */
 export const ROUTES: readonly CommandRoute[] = Object.values({
-  [Route.Put]: ({ upload }, request) => upload.begin(request),
+  [Route.Put]: (connection, request) => connection.beginPut(request),
   [Route.Reserve]: reserve,
   [Route.Job]: byId,
   [Route.UsedTube]: ({ client, replies }, request) => replies.sendCounted(client.used.shard, request),
@@ -241,14 +243,14 @@ const namedShard = (shards: number, { tube }: Request): number =>
 
 /** Answers a line that is not a valid command. If a body follows the line, it is dropped first. */
 export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
-  const { acceptor, replies, upload } = connection;
+  const { acceptor, replies } = connection;
   if (syntax === Syntax.Unknown) return replies.answer(0, Reply.unknownCommand);
   if (syntax === Syntax.BadFormat) return replies.answer(0, Reply.badFormat);
   if (syntax === Syntax.BadFormatCounted) return replies.answer(request.op, Reply.badFormat);
   const reply = refusal(syntax, acceptor.parser);
   if (ROUTE_OF[request.op] !== Route.Put) return replies.answer(0, reply);
   replies.count(request.op);
-  upload.drop(request.bodyBytes, reply);
+  connection.dropBody(request.bodyBytes, reply);
   return true;
 }
 

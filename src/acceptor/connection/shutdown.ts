@@ -15,7 +15,6 @@ import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { LineReader } from "../stream/line-reader.ts";
 import type { Transport } from "../stream/transport.ts";
 import type { Conversations } from "./conversations.ts";
-import type { PutUpload } from "./put-upload.ts";
 import type { AcceptorParts, Replies } from "./replies.ts";
 
 /** The connection that ends, with the parts that are involved. */
@@ -24,11 +23,12 @@ export interface EndingConnection extends RunQueueEntry {
   readonly client: ClientState;
   readonly replies: Replies;
   readonly conversations: Conversations;
-  readonly upload: PutUpload;
   readonly reader: LineReader;
   readonly inputLimit: InputLimit;
   readonly transport: Transport;
   readonly facts: ConnectionFacts;
+  /** Gives up a body that is partly in an arena. */
+  abandonBody(): void;
 }
 
 export class Shutdown {
@@ -87,7 +87,7 @@ export class Shutdown {
   /** Ends the connection: it takes no more commands. */
   end(reason: EndReason = "error"): true {
     const connection = this.#connection;
-    const { acceptor, replies, reader, upload, inputLimit } = connection;
+    const { acceptor, replies, reader, inputLimit } = connection;
     if (replies.isEnding) return true;
     replies.isEnding = true;
     if (!replies.isDeaf) this.#dropUnsent();
@@ -95,7 +95,7 @@ export class Shutdown {
     replies.add(Counter.Closed + END_REASONS.indexOf(why), 1);
     acceptor.closed?.note(connection.facts, why, acceptor.nowMs());
     reader.stop();
-    upload.abandon();
+    connection.abandonBody();
     inputLimit.end();
     if (replies.gatheredBytes > 0) acceptor.runQueues.markDirty(connection);
     this.#postCloses();

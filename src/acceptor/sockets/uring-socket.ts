@@ -304,13 +304,13 @@ export class UringSocket implements Transport, Departure {
   /** Receives part of a large body directly into its arena. Returns false if it cannot. */
   #receiveBody(likely: boolean): boolean {
     const { ring, messages } = this.#sockets;
-    if (!this.#connection!.upload.awaitsBytes || messages.areTaken) return false;
+    if (!this.#connection!.awaitsBody || messages.areTaken) return false;
     const place = (this.#place ??= new BodyPlace());
-    if (!this.#connection!.upload.findRoom(place)) return false;
+    if (!this.#connection!.findBodyRoom(place)) return false;
     const slot = messages.take();
     this.#bodySlot = slot;
     messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
-    if (this.#connection!.upload.endsAfter(place.length)) messages.addTrailer(slot);
+    if (this.#connection!.bodyEndsAfter(place.length)) messages.addTrailer(slot);
     // The kernel writes there until the receive completes, whatever happens to the job.
     place.arena!.pin(place.handle);
     const { low, high } = messages.address(slot);
@@ -332,7 +332,7 @@ export class UringSocket implements Transport, Departure {
   }
 
   #onBodyBytes(result: number, length: number, slot: number, hasMore: boolean): void {
-    this.#connection!.upload.onStored(Math.min(result, length));
+    this.#connection!.onBodyStored(Math.min(result, length));
     if (result > length) this.#onBytes(result - length, this.#sockets.messages.trailer(slot), hasMore);
     else this.#receive(hasMore);
   }

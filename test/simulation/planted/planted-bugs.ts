@@ -269,9 +269,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     });
   }),
   planted("bytes that come into an arena are put behind their place", ({ acceptors }) => {
-    onConnections(acceptors, ({ upload }) => {
-      const findRoom = upload.findRoom.bind(upload);
-      upload.findRoom = (place) => {
+    onConnections(acceptors, (connection) => {
+      const findRoom = connection.findBodyRoom.bind(connection);
+      connection.findBodyRoom = (place) => {
         const found = findRoom(place);
         place.at++;
         return found;

@@ -33,10 +33,10 @@ export class PlacedBody {
 
   /** Has the next receive go to the arena if the connection awaits a body there. */
   begin(connection: Connection): void {
-    if (!this.#source.mayPlace || !connection.upload.awaitsBytes) return;
-    if (!connection.upload.findRoom(this.#place)) return;
+    if (!this.#source.mayPlace || !connection.awaitsBody) return;
+    if (!connection.findBodyRoom(this.#place)) return;
     this.#placed = 0;
-    this.#endsBody = connection.upload.endsAfter(this.#place.length);
+    this.#endsBody = connection.bodyEndsAfter(this.#place.length);
     this.#place.arena!.pin(this.#place.handle);
   }
 
@@ -60,7 +60,7 @@ export class PlacedBody {
     const placed = this.#placed;
     this.#placed = -1;
     arena!.unpin(handle);
-    connection.upload.onStored(Math.min(placed, length));
+    connection.onBodyStored(Math.min(placed, length));
     if (placed > length) connection.onBytes(this.#trailer.slice(), placed - length);
     this.begin(connection);
   }

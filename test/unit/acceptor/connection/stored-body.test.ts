@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { StoredBody } from "../../../../src/acceptor/connection/put-upload.ts";
+import { StoredBody } from "../../../../src/acceptor/connection/stored-body.ts";
 import { BodyArena, BodyPlace, CELL_BYTES_MAX } from "../../../../src/engine/jobs/body-arena.ts";
 
 /** A body above CELL_BYTES_MAX takes blocks of this size as it is written. */

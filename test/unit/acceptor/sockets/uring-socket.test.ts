@@ -41,7 +41,7 @@ function stage(t: TestContext, goesOn = false, onBytes = () => {}, receive = () 
   } as unknown as ConstructorParameters<typeof UringSocket>[0];
   const given: string[] = [];
   const connection = {
-    upload: { awaitsBytes: false },
+    awaitsBody: false,
     onBytes: (bytes: Uint8Array, length: number) => {
       given.push(latin1(bytes, 0, length));
       onBytes();
@@ -170,7 +170,7 @@ test("an end that the kernel has told comes after bytes that a new receive has t
   let received = 0;
   let receivedAtEnd: number | undefined;
   const connection = {
-    upload: { awaitsBytes: false },
+    awaitsBody: false,
     onBytes: (_bytes: Uint8Array, length: number) => {
       received += length;
     },
@@ -213,14 +213,12 @@ describe("a body that is received in place", () => {
       finishLater: () => {},
     } as unknown as ConstructorParameters<typeof UringSocket>[0];
     const connection = {
-      upload: {
-        awaitsBytes: true,
-        findRoom: (place: BodyPlace) => {
-          arena.findRoom(handle, 0, BODY_BYTES, place);
-          return true;
-        },
-        endsAfter: () => false,
+      awaitsBody: true,
+      findBodyRoom: (place: BodyPlace) => {
+        arena.findRoom(handle, 0, BODY_BYTES, place);
+        return true;
       },
+      bodyEndsAfter: () => false,
     } as unknown as Connection;
     const socket = new UringSocket(
       sockets,

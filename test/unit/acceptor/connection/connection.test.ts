@@ -6,7 +6,7 @@ import { HandDrivenServer } from "../../../support/in-process/hand-driven-server
 
 const PUTS = 3;
 
-describe("PutUpload", () => {
+describe("a connection", () => {
   for (const [how, bodyBytes] of [
     ["sent whole", 10],
     ["sent in pieces", 200_000],
