@@ -134,12 +134,13 @@ describe("the client as a package", () => {
     assert.ok(readdirSync(join(folder, "out")).includes("example1.js"));
   });
 
-  it("imports only Node's own modules, and the types of a job's counters", () => {
+  it("imports only Node's own modules, and types of what it shares with the server", () => {
     const sources = globSync("src/client/*.ts", { cwd: ROOT });
     const files = sources.map((path) => readFileSync(join(ROOT, path), "utf8"));
     const imported = files.flatMap((code) => [...code.matchAll(/from "([^"]+)"/g)].map(([, name]) => name!));
     assert.deepEqual([...new Set(imported.filter((name) => !name.startsWith("./")))].sort(), [
       "../schema/job.ts",
+      "../schema/setting.ts",
       "node:module",
       "node:net",
       "node:os",
