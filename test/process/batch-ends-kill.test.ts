@@ -3,14 +3,13 @@
 //
 // `npm run kill -- --batches` runs longer.
 
-import assert from "node:assert/strict";
 import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
+import { BatchLedger, LARGE_TUBES, SMALL_TUBES, untilKilled } from "../support/server/batch-ledger.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { inWhole } from "../support/whole.ts";
@@ -18,46 +17,11 @@ import { inWhole } from "../support/whole.ts";
 const KILLS = Number(process.env["BATCH_END_KILLS"] ?? inWhole(4, 2));
 /** Of the large batch that is always there; the others are small. */
 const MEMBERS = Number(process.env["BATCH_END_MEMBERS"] ?? 500);
-const SMALL_MEMBERS = 12;
-const SMALL_LIVE = 8;
 const WORKERS = 3;
 /** A life ends after so many answers at most, or at the end of a batch. */
 const ANSWERS_MAX = 80;
 const SHARDS: readonly [number, ...number[]] = [4, 4, 7, 3, 1];
 const SAID_EVERY = 100;
-/** No answer for so long at the end means that a callback is lost. */
-const STUCK_MS = 60_000;
-
-/** Runs until its connection ends with the server. */
-async function untilKilled(
-  work: (client: WireClient) => Promise<void>,
-  server: ServerProcess,
-): Promise<void> {
-  try {
-    await work(await WireClient.connect(server.address));
-  } catch (error) {
-    if (error instanceof assert.AssertionError) throw error;
-  }
-}
-
-const moveOn = async (client: WireClient, random: SeededRandom): Promise<void> => {
-  for (;;) {
-    const tubes = random.pick([LARGE_TUBES, SMALL_TUBES] as const);
-    await client.ask(`move-jobs ${random.pick(tubes)} ${random.pick(tubes)} limit=20`);
-  }
-};
-
-/** Keeps one large batch and several small ones on the server. */
-async function fill(ledger: BatchLedger, client: WireClient, random: SeededRandom): Promise<void> {
-  await ledger.cancelAbandoned(client);
-  await ledger.settleCallbacks(client);
-  if (ledger.openMembers < MEMBERS / 20) await ledger.put(client, LARGE_TUBES, MEMBERS, 0);
-  while (ledger.live < SMALL_LIVE) {
-    const members = random.between(0, SMALL_MEMBERS);
-    const failing = random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0;
-    await ledger.put(client, SMALL_TUBES, members, failing);
-  }
-}
 
 it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
@@ -85,12 +49,12 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
     };
     const lives: Promise<void>[] = [];
     const live = (work: (client: WireClient) => Promise<void>): Promise<void> => {
-      const promise = untilKilled(work, server);
+      const promise = untilKilled(work, WireClient.connect(server.address));
       promise.catch(kill);
       lives.push(promise);
       return promise;
     };
-    const filled = live((client) => fill(ledger, client, random));
+    const filled = live((client) => ledger.fill(client, MEMBERS, MEMBERS / 20));
     void filled.then(() => {
       isFilled = true;
       // Others may have ended all of it already.
@@ -98,7 +62,7 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
     }, kill);
     // In some lives, members end while others are still put.
     if (random.chance(0.7)) await Promise.race([filled, isTime]);
-    if (random.chance(0.5)) void live((client) => moveOn(client, random));
+    if (random.chance(0.5)) void live((client) => ledger.moveOn(client));
     for (let worker = 0; worker < WORKERS; worker++)
       void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
     await isTime;
@@ -110,22 +74,6 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   }
 
   const server = await start();
-  const clients = await Promise.all(
-    Array.from({ length: WORKERS + 1 }, () => WireClient.connect(server.address)),
-  );
-  const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
-  await ledger.cancelAbandoned(checker);
-  await ledger.settleCallbacks(checker);
-  let progressAt = performance.now();
-  ledger.onProgress = () => (progressAt = performance.now());
-  const isOver = (): boolean => {
-    if (ledger.live === 0) return true;
-    const isStuck = performance.now() - progressAt > STUCK_MS;
-    assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
-    return false;
-  };
-  await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
-  await ledger.checkRest(checker);
+  await ledger.finish(() => WireClient.connect(server.address));
   say(KILLS);
-  for (const client of clients) client.close();
 });

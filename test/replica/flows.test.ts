@@ -16,7 +16,7 @@ import { Namespaces, noNamespaces } from "../support/machine/namespaces.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { BatchLedger, LARGE_TUBES, SMALL_TUBES } from "../support/server/batch-ledger.ts";
+import { BatchLedger, LARGE_TUBES, SMALL_TUBES, untilKilled } from "../support/server/batch-ledger.ts";
 import { missingNats } from "../support/server/nats-cluster.ts";
 import { HERE, ServerGroup, until } from "../support/server/server-group.ts";
 import { startServer } from "../support/server/server-process.ts";
@@ -29,10 +29,8 @@ const PARTITIONS = Number(process.env["PARTITIONS"] ?? 1);
 /** A reply that a standby has waits for the log, too. */
 const WAIT = process.env["REPLICATE_WAIT"] ?? "standby";
 const WORKERS = 3;
-const SMALL_LIVE = 8;
 const ANSWERS_MAX = 80;
-/** No answer for so long at the end means that a callback is lost. */
-const STUCK_MS = 60_000;
+const LARGE_MEMBERS = 200;
 
 /** With different shards, each change of the lead moves batches, jobs and schedules. */
 const startGroup = (t: TestContext): Promise<ServerGroup> =>
@@ -40,34 +38,6 @@ const startGroup = (t: TestContext): Promise<ServerGroup> =>
     { ...HERE, flags: ["--shards", "4"] },
     { ...HERE, flags: ["--shards", "3"] },
   ]);
-
-/** Runs until its connection ends with the server. */
-async function untilKilled(work: (client: WireClient) => Promise<void>, client: WireClient): Promise<void> {
-  try {
-    await work(client);
-  } catch (error) {
-    if (error instanceof assert.AssertionError) throw error;
-  }
-}
-
-async function moveOn(client: WireClient, random: SeededRandom): Promise<void> {
-  for (;;) {
-    const tubes = random.pick([LARGE_TUBES, SMALL_TUBES] as const);
-    await client.ask(`move-jobs ${random.pick(tubes)} ${random.pick(tubes)} limit=20`);
-  }
-}
-
-/** Keeps several batches on the server. */
-async function fill(ledger: BatchLedger, client: WireClient, random: SeededRandom): Promise<void> {
-  await ledger.cancelAbandoned(client);
-  await ledger.settleCallbacks(client);
-  if (ledger.openMembers < 20) await ledger.put(client, LARGE_TUBES, 200, 0);
-  while (ledger.live < SMALL_LIVE) {
-    const members = random.between(0, 12);
-    const failing = random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0;
-    await ledger.put(client, SMALL_TUBES, members, failing);
-  }
-}
 
 /**
  * Lets clients fill the group and work until it is time for a fault, around the ends of batches.
@@ -94,9 +64,9 @@ async function loadUntilLate(
     lives.push(promise);
     return promise;
   };
-  const filled = live((client) => fill(ledger, client, random));
+  const filled = live((client) => ledger.fill(client, LARGE_MEMBERS, LARGE_MEMBERS / 10));
   if (random.chance(0.7)) await Promise.race([filled, isTime]);
-  if (random.chance(0.5)) void live((client) => moveOn(client, random));
+  if (random.chance(0.5)) void live((client) => ledger.moveOn(client));
   for (let worker = 0; worker < WORKERS; worker++)
     void live((client) => ledger.work(client, worker === 0 ? LARGE_TUBES : SMALL_TUBES, () => false));
   await isTime;
@@ -109,21 +79,7 @@ async function loadUntilLate(
 /** Works until each callback has come that is due, and checks that nothing is left. */
 async function finish(group: ServerGroup, ledger: BatchLedger): Promise<void> {
   (await group.serving()).socket.destroy();
-  const clients = await Promise.all(Array.from({ length: WORKERS + 1 }, () => group.connect()));
-  const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
-  await ledger.cancelAbandoned(checker);
-  await ledger.settleCallbacks(checker);
-  let progressAt = performance.now();
-  ledger.onProgress = () => (progressAt = performance.now());
-  const isOver = (): boolean => {
-    if (ledger.live === 0) return true;
-    const isStuck = performance.now() - progressAt > STUCK_MS;
-    assert.ok(!isStuck, `no callback comes, or no member:\n${ledger.describe()}`);
-    return false;
-  };
-  await Promise.all(workers.map((worker) => ledger.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
-  await ledger.checkRest(checker);
-  for (const client of clients) client.close();
+  await ledger.finish(() => group.connect());
   const odd = group.servers
     .flatMap(({ exits }) => exits)
     .filter((exit) => ![0, 75, "SIGKILL"].includes(exit));

@@ -117,6 +117,7 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "mutation/mutation",
     "profile/profile",
     "scale/scale",
+    "simulation/faults",
     "soak/canary",
     "stress/stress",
     "watch/watch",
@@ -140,20 +141,23 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "replica/flows-unwaited",
     "replica/partitions",
   ],
-  "a browser takes long; dashboard, dashboard-actions, -flows, -operations and -roles find most": [
+  "a browser takes long; dashboard, dashboard-actions, -flows and -operations find most": [
     "dashboard-changes",
     "dashboard-flow-pages",
     "dashboard-group",
     "dashboard-hostile",
     "dashboard-on-call",
+    "dashboard-roles",
     "dashboard-silence",
     "dashboard-sizes",
     "dashboard-story",
   ],
   "each takes long for one kind of fault": [
+    "client/client-tracing",
     "fuzz/fuzz",
     "http/backup",
     "http/http-hostile",
+    "loop/keep-tick-maps",
     "process/operator-files",
     "server/connection-end",
     "server/fairness",
@@ -162,6 +166,7 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "server/tube-lists",
     "tools/cli-strangers",
     "tools/terminal-text",
+    "tree/deploy",
   ],
 };
 

@@ -18,6 +18,13 @@ const TAKEN_AT_ONCE = 10;
 const WAIT_SECONDS = 1;
 /** Longer than the longest campaign. */
 const TTR_SECONDS = 1_000_000;
+/** Small batches that are there at the same time, and members of each. */
+const SMALL_LIVE = 8;
+const SMALL_MEMBERS = 12;
+/** Workers at the end. */
+const WORKERS = 3;
+/** No answer for so long at the end means that a callback is lost. */
+const STUCK_MS = 60_000;
 
 type Kind = "after" | "after-any";
 type Callback = "waits" | "unsure" | "done";
@@ -51,6 +58,18 @@ interface BatchCounts {
   callbacks: number;
 }
 
+/** Works until the connection ends with the server. */
+export async function untilKilled(
+  work: (client: WireClient) => Promise<void>,
+  connected: WireClient | Promise<WireClient>,
+): Promise<void> {
+  try {
+    await work(await connected);
+  } catch (error) {
+    if (error instanceof assert.AssertionError) throw error;
+  }
+}
+
 export class BatchLedger {
   readonly counts: BatchCounts = { members: 0, batches: 0, failedBatches: 0, abandoned: 0, callbacks: 0 };
   /** Called after each answer, and after the last delete of a batch has been sent. */
@@ -69,14 +88,14 @@ export class BatchLedger {
     return this.#live.size;
   }
 
-  get openMembers(): number {
+  get #openMembers(): number {
     let open = 0;
     for (const batch of this.#live) open += batch.open.size + batch.unsure.size;
     return open;
   }
 
   /** Says what is missing of the batches that aren't over. */
-  describe(): string {
+  #describe(): string {
     const lines = [...this.#live].map(({ name, open, unsure, failing, fails, ids, callbacks }) => {
       const sets = { open: [...open], unsure: [...unsure], failing: [...failing] };
       return `${name} ${JSON.stringify({ ...sets, fails, ids, callbacks })}`;
@@ -131,8 +150,49 @@ export class BatchLedger {
     this.onProgress(batch.open.size === 0);
   }
 
+  /** After a start: settles what was unsure, and keeps a large batch and small ones there. */
+  async fill(client: WireClient, largeMembers: number, openMin: number): Promise<void> {
+    await this.#cancelAbandoned(client);
+    await this.#settleCallbacks(client);
+    const random = this.#random;
+    if (this.#openMembers < openMin) await this.put(client, LARGE_TUBES, largeMembers, 0);
+    while (this.live < SMALL_LIVE) {
+      const members = random.between(0, SMALL_MEMBERS);
+      const failing = random.chance(0.3) ? Math.min(members, random.between(1, 3)) : 0;
+      await this.put(client, SMALL_TUBES, members, failing);
+    }
+  }
+
+  /** Moves members between tubes, and so between shards, until the connection ends. */
+  async moveOn(client: WireClient): Promise<void> {
+    for (;;) {
+      const tubes = this.#random.pick([LARGE_TUBES, SMALL_TUBES] as const);
+      const [from, to] = [this.#random.pick(tubes), this.#random.pick(tubes)];
+      await client.ask(`move-jobs ${from} ${to} limit=20`);
+    }
+  }
+
+  /** At the end: works until each callback that is due has come, and checks what is left. */
+  async finish(connect: () => Promise<WireClient>): Promise<void> {
+    const clients = await Promise.all(Array.from({ length: WORKERS + 1 }, connect));
+    const [checker, ...workers] = clients as [WireClient, ...WireClient[]];
+    await this.#cancelAbandoned(checker);
+    await this.#settleCallbacks(checker);
+    let progressAt = performance.now();
+    this.onProgress = () => (progressAt = performance.now());
+    const isOver = (): boolean => {
+      if (this.live === 0) return true;
+      const isStuck = performance.now() - progressAt > STUCK_MS;
+      assert.ok(!isStuck, `no callback comes, or no member:\n${this.#describe()}`);
+      return false;
+    };
+    await Promise.all(workers.map((worker) => this.work(worker, [...LARGE_TUBES, ...SMALL_TUBES], isOver)));
+    await this.#checkRest(checker);
+    for (const client of clients) client.close();
+  }
+
   /** After a start: cancels the batches that the kill has left without a commit. */
-  async cancelAbandoned(client: WireClient): Promise<void> {
+  async #cancelAbandoned(client: WireClient): Promise<void> {
     for (const batch of this.#live) {
       if (batch.isCommitted) continue;
       const { line } = await client.ask(`cancel-batch ${batch.name}`);
@@ -144,7 +204,7 @@ export class BatchLedger {
   }
 
   /** After a start: settles the callbacks that came, and whose delete was not answered. */
-  async settleCallbacks(client: WireClient): Promise<void> {
+  async #settleCallbacks(client: WireClient): Promise<void> {
     for (const batch of this.#live)
       for (const kind of ["after", "after-any"] as const) {
         if (!batch.isCommitted || batch.callbacks[kind] !== "unsure") continue;
@@ -256,7 +316,7 @@ export class BatchLedger {
   }
 
   /** At the end, when no batch is live: checks what is left on the server. */
-  async checkRest(client: WireClient): Promise<void> {
+  async #checkRest(client: WireClient): Promise<void> {
     for (const { name, ids, fails, isCommitted } of this.#batches.values()) {
       if (!fails || !isCommitted) continue;
       const { body } = await client.ask(`stats-job ${ids.after}`);
