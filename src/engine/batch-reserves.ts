@@ -3,10 +3,9 @@
 import { assert } from "../base/assert.ts";
 import { ReserveOrder } from "../protocol/request.ts";
 import { JobCounter } from "../schema/job.ts";
-import { ResumedTubes } from "./delivery.ts";
 import { betterJob, JobState, type JobTable, NO_SLOT, rowOf } from "./jobs/job-table.ts";
+import { type QueueCore, ResumedTubes, TURN_LOOKS } from "./queue-core.ts";
 import { BestHeap } from "./queues/heaps.ts";
-import { Reservations, TURN_LOOKS } from "./reservations.ts";
 import type { Session } from "./state/session.ts";
 import { type TubeInTurn, type TubeTurns, TurnHeap } from "./state/tube-turns.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -134,57 +133,61 @@ class ReadyWalk {
   }
 }
 
-export class BatchReserves extends Reservations {
+export class BatchReserves {
+  readonly #core: QueueCore;
+
+  constructor(core: QueueCore) {
+    this.#core = core;
+  }
+
   /**
    * Gives the session as many of the best ready jobs of its watched tubes as one batch allows, and
    * adds them to `into`. The result is the same as that of equally many reserves with no other
    * client in between. Returns their number. If there are none, acts like `reserve` and returns its
    * ReserveOutcome.
    */
-  reserveBatch(
-    session: Session,
-    limits: BatchLimits,
-    timeoutMs: number,
-    nowMs: number,
-    into: number[],
-  ): number {
+  reserve(session: Session, limits: BatchLimits, timeoutMs: number, nowMs: number, into: number[]): number {
     assert(into.length === 0, "a batch begins empty");
-    this.runDue(nowMs);
-    const batch = new ReserveBatch(this.jobs, limits);
+    this.#core.runDue(nowMs);
+    const batch = new ReserveBatch(this.#core.jobs, limits);
     const { turns } = session;
-    if (this.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
+    if (this.#core.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
     else if (turns?.decides === true) {
       this.#takeInTurns(session, turns, batch, nowMs, into);
     } else this.#takeOneByOne(session, batch, nowMs, into);
     assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
     if (into.length > 0) return into.length;
-    const outcome = this.reserve(session, timeoutMs, nowMs);
+    const outcome = this.#core.reserve(session, timeoutMs, nowMs);
     assert(outcome < 0, "a reserve finds no job that the batch missed");
     return outcome;
   }
 
   #takeInOrder(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
     const turns = session.turns?.decides === true ? session.turns : undefined;
-    for (let slot = this.bestReady(session, nowMs); slot !== NO_SLOT; slot = this.bestReady(session, nowMs)) {
+    for (
+      let slot = this.#core.bestReady(session, nowMs);
+      slot !== NO_SLOT;
+      slot = this.#core.bestReady(session, nowMs)
+    ) {
       if (!batch.takes(slot)) return;
       if (into.length === 0 || turns?.order === ReserveOrder.Weighted) turns?.endChoice();
-      this.assign(slot, session, nowMs);
+      this.#core.assign(slot, session, nowMs);
       into.push(slot);
     }
   }
 
   #takeOneByOne(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
-    const tubes = new ResumedTubes(this.jobs);
+    const tubes = new ResumedTubes(this.#core.jobs);
     this.#eachServing(session, (tube) => tubes.push(tube));
     for (let tube = tubes.first; tube !== undefined; tube = tubes.first) {
-      if (this.isStale(tube)) {
+      if (this.#core.isStale(tube)) {
         tubes.pop();
         continue;
       }
       const slot = tube.ready.top;
       assert(slot !== NO_SLOT, "a serving tube has a job");
       if (!batch.takes(slot)) break;
-      this.assign(slot, session, nowMs);
+      this.#core.assign(slot, session, nowMs);
       into.push(slot);
       tubes.firstServed();
     }
@@ -196,26 +199,24 @@ export class BatchReserves extends Reservations {
    * `places`. All jobs stay in their queues. Returns whether there may be more, which depends on
    * the jobs taken before.
    */
-  listBatch(
-    session: Session,
-    limits: BatchLimits,
-    nowMs: number,
-    into: number[],
-    places?: number[],
-  ): boolean {
-    this.runDue(nowMs);
+  list(session: Session, limits: BatchLimits, nowMs: number, into: number[], places?: number[]): boolean {
+    this.#core.runDue(nowMs);
     if (places !== undefined) return this.#listInTurns(session, limits, nowMs, into, places);
-    const walk = new ReadyWalk(this.jobs);
-    if (!this.isOrdered(session)) {
+    const walk = new ReadyWalk(this.#core.jobs);
+    if (!this.#core.isOrdered(session)) {
       this.#eachServing(session, (tube) => walk.add(tube, this.#givesNow(tube, nowMs)));
       return this.#listWalk(walk, limits, into, () => {});
     }
     // Tubes join the walk when their turn in the order comes, and return to the order at the end.
     const joined = new Set<Tube>();
     const join = (): void => {
-      for (let tube = this.firstInOrder(session); tube !== undefined; tube = this.firstInOrder(session)) {
+      for (
+        let tube = this.#core.firstInOrder(session);
+        tube !== undefined;
+        tube = this.#core.firstInOrder(session)
+      ) {
         if (!joined.has(tube)) {
-          if (!betterJob(this.jobs, tube.ready.top, walk.top)) return;
+          if (!betterJob(this.#core.jobs, tube.ready.top, walk.top)) return;
           joined.add(tube);
           walk.add(tube, this.#givesNow(tube, nowMs));
         }
@@ -227,9 +228,9 @@ export class BatchReserves extends Reservations {
     return isCut;
   }
 
-  /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
+  /** Adds to `into` what fits into a batch; calls `join` before each step. See `list`. */
   #listWalk(walk: ReadyWalk, limits: BatchLimits, into: number[], join: () => void): boolean {
-    const batch = new ReserveBatch(this.jobs, limits);
+    const batch = new ReserveBatch(this.#core.jobs, limits);
     while (into.length < limits.jobsMax && !walk.isUnsure) {
       join();
       const slot = walk.next();
@@ -244,7 +245,7 @@ export class BatchReserves extends Reservations {
   // --- by weight ------------------------------------------------------------------------------
 
   #takeInTurns(session: Session, turns: TubeTurns, batch: ReserveBatch, nowMs: number, into: number[]): void {
-    const heap = new TurnHeap<TubeInTurn>(this.jobs);
+    const heap = new TurnHeap<TubeInTurn>(this.#core.jobs);
     turns.beginChoice(nowMs);
     this.#eachServing(session, (tube) => {
       const place = turns.enter(tube);
@@ -253,15 +254,15 @@ export class BatchReserves extends Reservations {
     turns.endChoice();
     for (let entry = heap.first; entry !== undefined; entry = heap.first) {
       const { tube, share, slot } = entry;
-      if (!this.gives(tube)) {
+      if (!this.#core.gives(tube)) {
         heap.pop();
         continue;
       }
       if (!batch.takes(slot)) break;
       if (turns.order === ReserveOrder.Weighted) turns.raiseFloor(share.turn);
-      this.assign(slot, session, nowMs);
+      this.#core.assign(slot, session, nowMs);
       into.push(slot);
-      if (!this.gives(tube)) heap.pop();
+      if (!this.#core.gives(tube)) heap.pop();
       else {
         entry.place = turns.placeOf(share);
         entry.slot = tube.ready.top;
@@ -280,25 +281,29 @@ export class BatchReserves extends Reservations {
   ): boolean {
     const { turns } = session;
     assert(turns?.decides === true, "only a session that picks by weight lists places");
-    const heap = new TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>(this.jobs);
+    const heap = new TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>(this.#core.jobs);
     turns.beginChoice(nowMs);
     const enter = (tube: Tube): void => {
-      const walk = new ReadyWalk(this.jobs);
+      const walk = new ReadyWalk(this.#core.jobs);
       const givesNow = this.#givesNow(tube, nowMs);
       if (givesNow <= 0) return;
       walk.add(tube, givesNow);
       const place = turns.enter(tube);
       heap.push({ tube, share: turns.shareOf(tube).copy(), walk, place, slot: walk.top });
     };
-    if (!this.isOrdered(session)) {
+    if (!this.#core.isOrdered(session)) {
       this.#eachServing(session, enter);
       return this.#listHeap(turns, heap, limits, into, places, () => {});
     }
-    // As in `listBatch`. Tubes that the order leaves to the choice join at once.
+    // As in `list`. Tubes that the order leaves to the choice join at once.
     const joined = new Set<Tube>();
     let heldSeen = Number.POSITIVE_INFINITY;
     const join = (): void => {
-      for (let tube = this.firstInOrder(session); tube !== undefined; tube = this.firstInOrder(session)) {
+      for (
+        let tube = this.#core.firstInOrder(session);
+        tube !== undefined;
+        tube = this.#core.firstInOrder(session)
+      ) {
         if (!joined.has(tube)) {
           if (heap.isBefore(turns.enter(tube), tube.ready.top)) break;
           joined.add(tube);
@@ -307,17 +312,17 @@ export class BatchReserves extends Reservations {
         session.order!.removeBest();
       }
       for (; heldSeen < turns.held.length; heldSeen++)
-        if (this.gives(turns.held[heldSeen]!)) enter(turns.held[heldSeen]!);
+        if (this.#core.gives(turns.held[heldSeen]!)) enter(turns.held[heldSeen]!);
     };
     join();
-    this.looks += TURN_LOOKS * turns.eachHeld((tube) => this.gives(tube), enter);
+    this.#core.looks += TURN_LOOKS * turns.eachHeld((tube) => this.#core.gives(tube), enter);
     heldSeen = turns.held.length;
     const isCut = this.#listHeap(turns, heap, limits, into, places, join);
     for (const tube of joined) session.order!.add(tube, session.watches.size);
     return isCut;
   }
 
-  /** Adds to `into` what fits into a batch; calls `join` before each step. See `listBatch`. */
+  /** Adds to `into` what fits into a batch; calls `join` before each step. See `list`. */
   #listHeap(
     turns: TubeTurns,
     heap: TurnHeap<TubeInTurn & { readonly walk: ReadyWalk }>,
@@ -326,7 +331,7 @@ export class BatchReserves extends Reservations {
     places: number[],
     join: () => void,
   ): boolean {
-    const batch = new ReserveBatch(this.jobs, limits);
+    const batch = new ReserveBatch(this.#core.jobs, limits);
     while (into.length < limits.jobsMax) {
       join();
       const entry = heap.first;
@@ -360,20 +365,20 @@ export class BatchReserves extends Reservations {
    * several shards, or as the whole batch if `isAlone`. Adds their slots to `into`, and NO_SLOT for
    * the others. Returns their number.
    */
-  takeBatch(
+  take(
     session: Session,
     listed: readonly ListedJob[],
     isAlone: boolean,
     nowMs: number,
     into: number[],
   ): number {
-    this.runDue(nowMs);
+    this.#core.runDue(nowMs);
     let taken = 0;
     for (const job of listed) {
       const slot = this.#takeable(session, job, isAlone, nowMs);
       into.push(slot);
       if (slot === NO_SLOT) continue;
-      this.assign(slot, session, nowMs);
+      this.#core.assign(slot, session, nowMs);
       taken++;
     }
     assert(into.length === listed.length, "each listed job has an answer");
@@ -382,31 +387,32 @@ export class BatchReserves extends Reservations {
 
   /** Returns the slot of a ready job that the session may have, or NO_SLOT. */
   #takeable(session: Session, { id, pri, bodyBytes }: ListedJob, isAlone: boolean, nowMs: number): number {
-    const slot = this.find(id);
-    if (slot === NO_SLOT || this.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready) return NO_SLOT;
+    const slot = this.#core.find(id);
+    if (slot === NO_SLOT || this.#core.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Ready)
+      return NO_SLOT;
     // Its priority has changed since it was listed, so other jobs may be better now.
-    if (this.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
+    if (this.#core.jobs.pageOf(slot).pri[rowOf(slot)] !== pri) return NO_SLOT;
     // A put has replaced its body by a larger one, for which the batch has no room.
-    if (this.jobs.pageOf(slot).bodyBytes[rowOf(slot)]! > bodyBytes) return NO_SLOT;
-    const tube = this.tubeOf(slot);
+    if (this.#core.jobs.pageOf(slot).bodyBytes[rowOf(slot)]! > bodyBytes) return NO_SLOT;
+    const tube = this.#core.tubeOf(slot);
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
     // Among groups, only the group whose turn it is gives a job.
     if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
-    if (this.isOverdue(slot, nowMs)) return NO_SLOT;
+    if (this.#core.isOverdue(slot, nowMs)) return NO_SLOT;
     // A worker lost the job after it was listed, so it must travel alone.
-    return isAlone || !wasLost(this.jobs, slot) ? slot : NO_SLOT;
+    return isAlone || !wasLost(this.#core.jobs, slot) ? slot : NO_SLOT;
   }
 
   /** Calls `visit` for each watched tube that has a job to give now. */
   #eachServing(session: Session, visit: (tube: Tube) => void): void {
-    const { readyTubes } = this.queues;
+    const { readyTubes } = this.#core.queues;
     const { watches, turns } = session;
     const looksPerTube = turns?.decides === true ? TURN_LOOKS : 1;
-    this.looks += looksPerTube * Math.min(watches.size, readyTubes.length);
+    this.#core.looks += looksPerTube * Math.min(watches.size, readyTubes.length);
     if (watches.size <= readyTubes.length) {
-      for (const tube of watches.keys()) if (this.gives(tube)) visit(tube);
+      for (const tube of watches.keys()) if (this.#core.gives(tube)) visit(tube);
     } else {
-      for (const tube of readyTubes) if (watches.has(tube) && this.gives(tube)) visit(tube);
+      for (const tube of readyTubes) if (watches.has(tube) && this.#core.gives(tube)) visit(tube);
     }
   }
 }

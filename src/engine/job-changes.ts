@@ -1,20 +1,32 @@
-// Changes to jobs by `update-job` and `move-jobs`: priority, times, tube.
+// Changes to jobs by `update-job` and `move-jobs`, and by a put whose unique key a job has.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute } from "../protocol/job-attribute.ts";
 import { OnDuplicate } from "../protocol/option-rows.ts";
 import { JobCounter } from "../schema/job.ts";
-import { JobCommands } from "./job-commands.ts";
 import { MoveOutcome } from "./job-walk.ts";
 import { ENDS, type End, Outcome } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { ChangedFacts, JobAttributes, JobChange, NewJob } from "./jobs/new-job.ts";
 import { textAttribute, weighs } from "./policies/job-store.ts";
 import { PutVerdict } from "./policies/policies.ts";
+import type { QueueCore } from "./queue-core.ts";
 import type { Session } from "./state/session.ts";
 import type { Tube } from "./tubes/tube.ts";
 
-class JobChanges extends JobCommands {
+/**
+ * Maximum bytes of a body that replaces another. It has to fit into one record: if the server died
+ * before the last of several, the log would take the first for the whole job.
+ */
+export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
+
+export class JobChanges {
+  readonly #core: QueueCore;
+
+  constructor(core: QueueCore) {
+    this.#core = core;
+  }
+
   /**
    * Changes a job that this session or no session holds. A delay returns a held job, as ready or
    * delayed; that counts as a release, but not as a lost attempt. Returns OtherShard if the change
@@ -22,16 +34,16 @@ class JobChanges extends JobCommands {
    * before anything has changed.
    */
   update(session: Session, id: number, change: JobChange, nowMs: number): Outcome {
-    this.runDue(nowMs);
-    const slot = this.find(id);
+    this.#core.runDue(nowMs);
+    const slot = this.#core.find(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
-    const tube = this.tubeOf(slot);
+    const tube = this.#core.tubeOf(slot);
     const refusal = this.#refusalOf(session, slot, tube, change);
     return refusal === Outcome.Done ? this.#update(session, slot, tube, change, nowMs) : refusal;
   }
 
   #update(session: Session, slot: number, tube: Tube, change: JobChange, nowMs: number): Outcome {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] !== JobState.Moving, "a job in transit is not changed");
     const isHeld = page.state[row] === JobState.Reserved;
@@ -40,8 +52,8 @@ class JobChanges extends JobCommands {
     // This must precede the change of the TTR, from which the hold time is computed.
     if (isHeld && (target !== undefined || delayMs !== undefined))
       this.#countReturn(slot, tube, change, nowMs);
-    if (ttlMs !== undefined) this.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
-    if (pri !== undefined) this.queues.reprioritise(slot, tube, pri);
+    if (ttlMs !== undefined) this.#core.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
+    if (pri !== undefined) this.#core.queues.reprioritise(slot, tube, pri);
     if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
     if (target !== undefined && (isHeld || target !== tube.name)) {
       this.#updateTube(slot, tube, target, delayMs, nowMs);
@@ -57,18 +69,18 @@ class JobChanges extends JobCommands {
 
   /** Completes the change of a job that stays in its state. */
   #stays(session: Session, slot: number, tube: Tube, isRenewed: boolean, nowMs: number): void {
-    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    const state = this.#core.jobs.pageOf(slot).state[rowOf(slot)];
     assert(state !== JobState.Free, "a changed job exists");
     if (isRenewed && state === JobState.Reserved) {
-      this.queues.renew(slot, session, nowMs);
-      this.sessionTimers.set(session);
+      this.#core.queues.renew(slot, session, nowMs);
+      this.#core.sessionTimers.set(session);
     } else if (state === JobState.Buried) {
       // Its record puts the job behind the other buried ones, and a restart must not change their
       // order.
-      this.queues.leave(slot);
-      this.queues.becomeBuried(slot, tube, nowMs);
+      this.#core.queues.leave(slot);
+      this.#core.queues.becomeBuried(slot, tube, nowMs);
     }
-    this.records?.updated(slot);
+    this.#core.records?.updated(slot);
   }
 
   /**
@@ -76,16 +88,16 @@ class JobChanges extends JobCommands {
    * is exhausted.
    */
   #refusalOf(session: Session, slot: number, tube: Tube, { ttlMs, tube: target }: JobChange): Outcome {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     if (page.state[row] === JobState.Reserved && page.holder[row] !== session.index) return Outcome.NotFound;
     if (ttlMs !== undefined || target !== undefined) page.makeExtras();
     if (target === undefined || target === tube.name) return Outcome.Done;
-    if (!this.ownsTube(target)) return Outcome.OtherShard;
-    const there = this.tubes.open(target);
-    const isFull = this.policies.isFull(there, page.bodyBytes[row]!);
-    this.dropIfUnused(there);
+    if (!this.#core.ownsTube(target)) return Outcome.OtherShard;
+    const there = this.#core.tubes.open(target);
+    const isFull = this.#core.policies.isFull(there, page.bodyBytes[row]!);
+    this.#core.dropIfUnused(there);
     return isFull ? Outcome.TubeFull : Outcome.Done;
   }
 
@@ -94,46 +106,46 @@ class JobChanges extends JobCommands {
    * attempt.
    */
   #updateTube(slot: number, tube: Tube, target: string, delayMs: number | undefined, nowMs: number): void {
-    if (CHECKED) assert(this.ownsTube(target), "a job moves within its shard to a tube of its shard");
-    const page = this.jobs.pageOf(slot);
+    if (CHECKED) assert(this.#core.ownsTube(target), "a job moves within its shard to a tube of its shard");
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Reserved) {
-      this.queues.leave(slot);
-      const there = this.policies.moveTo(slot, tube, target, false, nowMs);
+      this.#core.queues.leave(slot);
+      const there = this.#core.policies.moveTo(slot, tube, target, false, nowMs);
       if (delayMs !== undefined) this.delay(slot, there, delayMs, nowMs);
       else {
         // A dead job revives, and may have passed a TTL that it got since its death.
-        this.runDueAndServe(there, nowMs);
-        this.dropIfUnused(there);
+        this.#core.runDueAndServe(there, nowMs);
+        this.#core.dropIfUnused(there);
       }
-      this.dropIfUnused(tube);
+      this.#core.dropIfUnused(tube);
     } else if (target === tube.name) this.delay(slot, tube, delayMs ?? 0, nowMs);
     else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
   }
 
   #handOn(slot: number, tube: Tube, target: string, delayMs: number, nowMs: number): void {
     assert(target !== tube.name, "a job is moved to another tube");
-    this.leave(slot, nowMs);
-    const there = this.store.changeTube(slot, tube, target, nowMs);
-    const page = this.jobs.pageOf(slot);
+    this.#core.leave(slot, nowMs);
+    const there = this.#core.store.changeTube(slot, tube, target, nowMs);
+    const page = this.#core.jobs.pageOf(slot);
     page.delaySeconds[rowOf(slot)] = Math.floor(delayMs / 1000);
-    if (delayMs > 0) this.queues.becomeDelayed(slot, there, nowMs + delayMs);
-    else this.queues.becomeReady(slot, there, nowMs);
-    this.records?.updated(slot);
-    this.runDueAndServe(there, nowMs);
-    this.dropIfUnused(there);
-    this.serveIfLimited(tube, nowMs);
-    this.dropIfUnused(tube);
+    if (delayMs > 0) this.#core.queues.becomeDelayed(slot, there, nowMs + delayMs);
+    else this.#core.queues.becomeReady(slot, there, nowMs);
+    this.#core.records?.updated(slot);
+    this.#core.runDueAndServe(there, nowMs);
+    this.#core.dropIfUnused(there);
+    this.#core.serveIfLimited(tube, nowMs);
+    this.#core.dropIfUnused(tube);
   }
 
   /** Counts the return of a held job. */
   #countReturn(slot: number, tube: Tube, change: JobChange, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     assert(page.state[row] === JobState.Reserved, "only a holder returns a job");
     this.handedOn(slot, tube, nowMs);
     page.addTo(row, JobCounter.releases);
-    if (!endOf(change).isAttempt) this.policies.excused(slot);
+    if (!endOf(change).isAttempt) this.#core.policies.excused(slot);
   }
 
   /**
@@ -142,7 +154,7 @@ class JobChanges extends JobCommands {
    */
   changedFacts(slot: number, change: JobChange, nowMs: number): ChangedFacts {
     const { pri, ttrSeconds, ttlMs } = change;
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     const { extras } = page;
     assert(extras !== undefined, "a job that changes its tube has extras");
@@ -162,35 +174,36 @@ class JobChanges extends JobCommands {
   /**
    * Notes that the holder returned a job or handed it to another shard, which counts as a release.
    */
-  protected handedOn(slot: number, tube: Tube, nowMs: number): void {
-    if (this.meter !== undefined) this.meterHold(this.meter, slot, nowMs);
+  handedOn(slot: number, tube: Tube, nowMs: number): void {
+    if (this.#core.meter !== undefined) this.#core.meterHold(this.#core.meter, slot, nowMs);
     tube.releases++;
-    this.jobReleases++;
+    this.#core.jobReleases++;
   }
 
   /** Makes the job ready, or delayed by this time. The return of a held job is already counted. */
-  protected delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
+  delay(slot: number, tube: Tube, delayMs: number, nowMs: number): void {
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     const before = page.state[row];
     assert(before !== JobState.Free && before !== JobState.Moving, "only a job on this shard is delayed");
     page.delaySeconds[row] = Math.floor(delayMs / 1000);
     // For a job that waits for a batch, the new delay applies after the wait.
-    if ((before === JobState.Ready && delayMs === 0) || this.batches.waits(slot)) {
-      this.records?.updated(slot);
+    if ((before === JobState.Ready && delayMs === 0) || this.#core.batches.waits(slot)) {
+      this.#core.records?.updated(slot);
       // The job may come from another tube or shard, and may have passed its TTL while it was held.
-      this.runDueAndServe(tube, nowMs);
-      this.dropIfUnused(tube);
+      this.#core.runDueAndServe(tube, nowMs);
+      this.#core.dropIfUnused(tube);
       return;
     }
-    if (before === JobState.Buried && this.policies.applyTo(slot, tube)) this.policies.kicked(slot, tube);
-    this.leave(slot, nowMs);
-    if (delayMs > 0) this.queues.becomeDelayed(slot, tube, nowMs + delayMs);
-    else this.queues.becomeReady(slot, tube, nowMs);
-    this.records?.updated(slot);
+    if (before === JobState.Buried && this.#core.policies.applyTo(slot, tube))
+      this.#core.policies.kicked(slot, tube);
+    this.#core.leave(slot, nowMs);
+    if (delayMs > 0) this.#core.queues.becomeDelayed(slot, tube, nowMs + delayMs);
+    else this.#core.queues.becomeReady(slot, tube, nowMs);
+    this.#core.records?.updated(slot);
     // The job may have expired while it was held or buried.
-    this.runDueAndServe(tube, nowMs);
-    this.dropIfUnused(tube);
+    this.#core.runDueAndServe(tube, nowMs);
+    this.#core.dropIfUnused(tube);
   }
 
   /**
@@ -198,28 +211,28 @@ class JobChanges extends JobCommands {
    * its own tube is a kick.
    */
   move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome {
-    const tube = this.tubeOf(slot);
-    const page = this.jobs.pageOf(slot);
+    const tube = this.#core.tubeOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     const state = page.state[row];
     assert(state !== JobState.Reserved, "a reserved job belongs to its holder");
     assert(state !== JobState.Free && state !== JobState.Moving, "only a job on this shard is moved");
     if (target === tube.name) {
-      if (!asReady || state === JobState.Ready || this.batches.waits(slot)) return MoveOutcome.Stays;
-      this.kickOne(slot, tube, nowMs);
+      if (!asReady || state === JobState.Ready || this.#core.batches.waits(slot)) return MoveOutcome.Stays;
+      this.#core.kickOne(slot, tube, nowMs);
       return MoveOutcome.Moved;
     }
-    if (!this.ownsTube(target)) return MoveOutcome.Elsewhere;
-    const there = this.tubes.open(target);
-    if (this.policies.isFull(there, page.bodyBytes[row]!)) {
-      this.dropIfUnused(there);
+    if (!this.#core.ownsTube(target)) return MoveOutcome.Elsewhere;
+    const there = this.#core.tubes.open(target);
+    if (this.#core.policies.isFull(there, page.bodyBytes[row]!)) {
+      this.#core.dropIfUnused(there);
       return MoveOutcome.Full;
     }
-    this.queues.leave(slot);
-    this.policies.moveTo(slot, tube, target, asReady, nowMs);
-    this.runDueAndServe(there, nowMs);
-    this.dropIfUnused(there);
-    this.dropIfUnused(tube);
+    this.#core.queues.leave(slot);
+    this.#core.policies.moveTo(slot, tube, target, asReady, nowMs);
+    this.#core.runDueAndServe(there, nowMs);
+    this.#core.dropIfUnused(there);
+    this.#core.dropIfUnused(tube);
     return MoveOutcome.Moved;
   }
 
@@ -228,33 +241,20 @@ class JobChanges extends JobCommands {
    * tube that is its own dead-letter tube. Returns false for a job in another state.
    */
   revive(slot: number): boolean {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     if (page.state[rowOf(slot)] !== JobState.Ready) return false;
-    this.policies.kicked(slot, this.tubeOf(slot));
-    this.records?.updated(slot);
+    this.#core.policies.kicked(slot, this.#core.tubeOf(slot));
+    this.#core.records?.updated(slot);
     return true;
   }
 
   /** Returns the tube in which a dead job died, or "". */
   originOf(slot: number): string {
-    return this.policies.deaths.isDead(slot) ? this.policies.attributes.originOf(slot) : "";
+    return this.#core.policies.deaths.isDead(slot) ? this.#core.policies.attributes.originOf(slot) : "";
   }
-}
 
-/** Returns how a change that returns a held job ends its reservation. */
-function endOf({ tube }: JobChange): End {
-  return tube === undefined ? ENDS.Updated : ENDS.HandedOn;
-}
+  // --- a put with a taken key: the option `on-duplicate` -----------------------------------------
 
-// The option `on-duplicate`: what a put does to a waiting job that already has its unique key.
-
-/**
- * Maximum bytes of a body that replaces another. It has to fit into one record: if the server died
- * before the last of several, the log would take the first for the whole job.
- */
-export const REPLACING_BODY_BYTES_MAX: number = 64 * 1024;
-
-export class Duplicates extends JobChanges {
   /**
    * Continues a put that was refused as a duplicate of `id`, in the same turn. Only Replaced takes
    * the body. Duplicate means that the job isn't waiting, or is in another tube now, and nothing
@@ -262,15 +262,15 @@ export class Duplicates extends JobChanges {
    */
   putAgain(id: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
     assert(attributes.hasKey, "only a put with a key has a duplicate");
-    const slot = this.policies.duplicateHasLeft ? NO_SLOT : this.find(id);
+    const slot = this.#core.policies.duplicateHasLeft ? NO_SLOT : this.#core.find(id);
     if (attributes.onDuplicate === OnDuplicate.Refuse) return Outcome.Duplicate;
     if (attributes.onDuplicate !== OnDuplicate.Replace && slot !== NO_SLOT) {
-      const verdict = this.policies.flows.judgeAgain(slot, attributes, false);
+      const verdict = this.#core.policies.flows.judgeAgain(slot, attributes, false);
       if (verdict !== PutVerdict.Welcome) return Outcome.Duplicate;
     }
     if (attributes.onDuplicate === OnDuplicate.Keep) return Outcome.Kept;
     if (slot === NO_SLOT) return Outcome.Duplicate;
-    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    const state = this.#core.jobs.pageOf(slot).state[rowOf(slot)];
     if (state !== JobState.Ready && state !== JobState.Delayed) return Outcome.Duplicate;
     if (attributes.onDuplicate === OnDuplicate.Replace)
       return this.#replace(slot, job, body, attributes, nowMs);
@@ -285,13 +285,13 @@ export class Duplicates extends JobChanges {
    * refused.
    */
   #replace(slot: number, job: NewJob, body: number, attributes: JobAttributes, nowMs: number): Outcome {
-    const stored = this.policies.attributes;
+    const stored = this.#core.policies.attributes;
     const fixed = stored.mergedWith(slot, attributes);
-    const refusal = this.#refusalOf(slot, job, attributes, fixed.length);
+    const refusal = this.#refusalOfReplacing(slot, job, attributes, fixed.length);
     if (refusal !== Outcome.Done) return refusal;
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const tube = this.tubeOf(slot);
+    const tube = this.#core.tubeOf(slot);
     const growth = job.bodyBytes - page.bodyBytes[row]!;
     const delayMs = job.delaySeconds * 1000 + job.delayMillis;
     const fromMs = Math.max(nowMs, job.atMs);
@@ -302,68 +302,69 @@ export class Duplicates extends JobChanges {
     // The ready queue makes room only for jobs without a group.
     tube.groups?.makeRoom(page.extras.groupRow[row]!);
     tube.expiry.makeRoom();
-    if (attributes.namesBatch) this.jobs.makeFlows(page);
+    if (attributes.namesBatch) this.#core.jobs.makeFlows(page);
     // This is the last step that may fail.
     const cell = stored.store(fixed);
-    this.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
-    this.queues.reprioritise(slot, tube, job.pri);
-    this.queues.leave(slot);
+    this.#core.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
+    this.#core.queues.reprioritise(slot, tube, job.pri);
+    this.#core.queues.leave(slot);
     stored.exchange(page.extras, row, cell, fixed.length, attributes.untilReserve);
-    if (attributes.uniqueUntilMs > 0) this.policies.keys.lastUntil(slot, attributes.uniqueUntilMs);
-    const isLost = attributes.lost !== undefined && !this.batches.waits(slot);
-    if (attributes.namesBatch) this.batches.join(slot, attributes);
-    this.bodies.free(page.body[row]!);
+    if (attributes.uniqueUntilMs > 0) this.#core.policies.keys.lastUntil(slot, attributes.uniqueUntilMs);
+    const isLost = attributes.lost !== undefined && !this.#core.batches.waits(slot);
+    if (attributes.namesBatch) this.#core.batches.join(slot, attributes);
+    this.#core.bodies.free(page.body[row]!);
     page.body[row] = body;
     page.bodyBytes[row] = job.bodyBytes;
     tube.bytes += growth;
     assert(tube.bytes >= 0, "the bytes of a replaced body were counted");
     page.delaySeconds[row] = job.delaySeconds;
     page.ttrSeconds[row] = job.ttrSeconds;
-    if (isLost) this.beginLost(slot, tube, attributes.lost!, nowMs);
-    else if (delayMs > 0 || this.batches.waits(slot)) this.queues.becomeDelayed(slot, tube, fromMs + delayMs);
-    else this.queues.becomeReady(slot, tube, nowMs);
-    this.records?.replaced(slot);
-    if (weighs(attributes)) this.store.weighGroup(slot, tube);
-    this.meter?.stored(job.bodyBytes);
-    this.runDueAndServe(tube, nowMs);
+    if (isLost) this.#core.beginLost(slot, tube, attributes.lost!, nowMs);
+    else if (delayMs > 0 || this.#core.batches.waits(slot))
+      this.#core.queues.becomeDelayed(slot, tube, fromMs + delayMs);
+    else this.#core.queues.becomeReady(slot, tube, nowMs);
+    this.#core.records?.replaced(slot);
+    if (weighs(attributes)) this.#core.store.weighGroup(slot, tube);
+    this.#core.meter?.stored(job.bodyBytes);
+    this.#core.runDueAndServe(tube, nowMs);
     return Outcome.Replaced;
   }
 
   /** Returns why a waiting job isn't replaced, or Done, before anything has changed. */
-  #refusalOf(slot: number, job: NewJob, attributes: JobAttributes, fixedBytes: number): Outcome {
-    const verdict = this.policies.flows.judgeAgain(slot, attributes, true);
+  #refusalOfReplacing(slot: number, job: NewJob, attributes: JobAttributes, fixedBytes: number): Outcome {
+    const verdict = this.#core.policies.flows.judgeAgain(slot, attributes, true);
     if (verdict === PutVerdict.BatchOrder) return Outcome.BatchOrder;
     if (verdict !== PutVerdict.Welcome || this.#namesOtherGroup(slot, attributes)) return Outcome.Duplicate;
-    const fixedGrowth = Math.max(0, fixedBytes - this.policies.attributes.fixedAttributes(slot).length);
+    const fixedGrowth = Math.max(0, fixedBytes - this.#core.policies.attributes.fixedAttributes(slot).length);
     if (
       job.bodyBytes > REPLACING_BODY_BYTES_MAX ||
       fixedBytes > ATTRIBUTE_BYTES_MAX ||
-      this.records?.fitsOneRecord(slot, job.bodyBytes + fixedGrowth) === false
+      this.#core.records?.fitsOneRecord(slot, job.bodyBytes + fixedGrowth) === false
     )
       return Outcome.TooBig;
-    const tube = this.tubeOf(slot);
-    const growth = job.bodyBytes - this.jobs.pageOf(slot).bodyBytes[rowOf(slot)]!;
+    const tube = this.#core.tubeOf(slot);
+    const growth = job.bodyBytes - this.#core.jobs.pageOf(slot).bodyBytes[rowOf(slot)]!;
     if (tube.policy !== undefined && growth > 0 && tube.bytes + growth > tube.policy.maxBytes) {
       tube.counts.rejected++;
-      this.putRefusals++;
+      this.#core.putRefusals++;
       return Outcome.TubeFull;
     }
-    return this.records?.roomForPut() === false ? Outcome.NoRoom : Outcome.Done;
+    return this.#core.records?.roomForPut() === false ? Outcome.NoRoom : Outcome.Done;
   }
 
   #namesOtherGroup(slot: number, { fixed }: JobAttributes): boolean {
     const group = textAttribute(fixed.bytes, fixed.length, Attribute.Group);
     if (group === "") return false;
-    const own = this.policies.attributes.fixedAttributes(slot);
+    const own = this.#core.policies.attributes.fixedAttributes(slot);
     return group !== textAttribute(own, own.length, Attribute.Group);
   }
 
   /** Raises the priority of a waiting job to that of a put. */
   #escalate(slot: number, { pri }: NewJob): Outcome {
-    if (pri >= this.jobs.pageOf(slot).pri[rowOf(slot)]!) return Outcome.Kept;
-    this.queues.reprioritise(slot, this.tubeOf(slot), pri);
-    assert(this.jobs.pageOf(slot).pri[rowOf(slot)] === pri, "a priority fits into its column");
-    this.records?.updated(slot);
+    if (pri >= this.#core.jobs.pageOf(slot).pri[rowOf(slot)]!) return Outcome.Kept;
+    this.#core.queues.reprioritise(slot, this.#core.tubeOf(slot), pri);
+    assert(this.#core.jobs.pageOf(slot).pri[rowOf(slot)] === pri, "a priority fits into its column");
+    this.#core.records?.updated(slot);
     return Outcome.Escalated;
   }
 
@@ -372,17 +373,22 @@ export class Duplicates extends JobChanges {
    * allows. A ready job stays ready.
    */
   #debounce(slot: number, job: NewJob, { debounceMaxMs }: JobAttributes, nowMs: number): Outcome {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (page.state[row] !== JobState.Delayed) return Outcome.Kept;
     const askedMs = Math.max(nowMs, job.atMs) + job.delaySeconds * 1000 + job.delayMillis;
     const latestMs = debounceMaxMs > 0 ? page.createdAtMs[row]! + debounceMaxMs : Infinity;
     const untilMs = Math.min(askedMs, latestMs);
     if (untilMs <= page.deadlineAtMs[row]!) return Outcome.Kept;
-    this.queues.leave(slot);
+    this.#core.queues.leave(slot);
     page.delaySeconds[row] = job.delaySeconds;
-    this.queues.becomeDelayed(slot, this.tubeOf(slot), untilMs);
-    this.records?.updated(slot);
+    this.#core.queues.becomeDelayed(slot, this.#core.tubeOf(slot), untilMs);
+    this.#core.records?.updated(slot);
     return Outcome.Debounced;
   }
+}
+
+/** Returns how a change that returns a held job ends its reservation. */
+function endOf({ tube }: JobChange): End {
+  return tube === undefined ? ENDS.Updated : ENDS.HandedOn;
 }

@@ -401,14 +401,16 @@ function endOf(tube: Tube, state: JobState): number {
 /** The parts of an engine that a move needs. */
 interface MovedJobs {
   readonly jobs: JobTable;
+  readonly changes: {
+    /**
+     * Moves a job. Returns whether it has moved, stays where it is, found its target full, or would
+     * have to go to another shard.
+     */
+    move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome;
+    /** Returns the tube in which a dead job died, or "". */
+    originOf(slot: number): string;
+  };
   findTube(name: string): Tube | undefined;
-  /**
-   * Moves a job. Returns whether it has moved, stays where it is, found its target full, or would
-   * have to go to another shard.
-   */
-  move(slot: number, target: string, asReady: boolean, nowMs: number): MoveOutcome;
-  /** Returns the tube in which a dead job died, or "". */
-  originOf(slot: number): string;
 }
 
 /** Takes jobs that have to go to other shards. */
@@ -504,9 +506,9 @@ export class TubeMoving {
   }
 
   #move(slot: number, nowMs: number): void {
-    const target = this.#target === "" ? this.#engine.originOf(slot) : this.#target;
+    const target = this.#target === "" ? this.#engine.changes.originOf(slot) : this.#target;
     if (target === "") return;
-    const outcome = this.#engine.move(slot, target, this.#asReady, nowMs);
+    const outcome = this.#engine.changes.move(slot, target, this.#asReady, nowMs);
     assert(outcome !== MoveOutcome.Elsewhere || !this.#far.isFull, "a job leaves while the round has room");
     if (outcome === MoveOutcome.Full) this.#full = true;
     if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, target, this.#asReady, nowMs);

@@ -292,7 +292,7 @@ type NextTick = (timing: Timing, afterMs: number) => number;
 /** The parts of a shard that schedules need. */
 interface ScheduleShard {
   readonly bodies: BodyArena;
-  /** Puts a job into a tube, as JobCommands.put does. */
+  /** Puts a job into a tube, as QueueCore.put does. */
   putScheduled(
     tube: string,
     job: NewJob,

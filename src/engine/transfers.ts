@@ -7,10 +7,11 @@
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { DeathReason } from "../protocol/job-attribute.ts";
-import { Duplicates } from "./job-changes.ts";
+import type { JobChanges } from "./job-changes.ts";
 import { ENDS, Outcome } from "./jobs/ends.ts";
 import { JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import type { JobAttributes, RestoredJob } from "./jobs/new-job.ts";
+import type { QueueCore } from "./queue-core.ts";
 import type { Tube } from "./tubes/tube.ts";
 
 // Reasons for transfers of jobs between shards, and how the jobs arrive.
@@ -37,46 +38,54 @@ export interface Arrival {
   readonly delayMs: number | undefined;
 }
 
-export class Transfers extends Duplicates {
+export class Transfers {
+  readonly #core: QueueCore;
+  readonly #changes: JobChanges;
+
+  constructor(core: QueueCore, changes: JobChanges) {
+    this.#core = core;
+    this.#changes = changes;
+  }
+
   // --- to other shards ------------------------------------------------------------------------
 
   /** Returns whether a job is in transit to another shard. */
   isMoving(id: number): boolean {
-    if (this.queues.counts[JobState.Moving] === 0) return false;
-    const slot = this.find(id);
-    return slot !== NO_SLOT && this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
+    if (this.#core.queues.counts[JobState.Moving] === 0) return false;
+    const slot = this.#core.find(id);
+    return slot !== NO_SLOT && this.#core.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving;
   }
 
   /** Makes a job depart, in any state but Moving, with this transfer. */
   depart(slot: number, transfer: number, nowMs: number): void {
     assert(transfer >= 0 && transfer < 2 ** 31, "the number of a transfer fits into its column");
-    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    const state = this.#core.jobs.pageOf(slot).state[rowOf(slot)];
     assert(state !== JobState.Moving, "a job departs once");
-    this.policies.keys.depart(slot, nowMs);
-    this.leave(slot, nowMs);
-    this.batches.travels(slot, 1);
-    this.queues.becomeMoving(slot, this.tubeOf(slot), transfer);
+    this.#core.policies.keys.depart(slot, nowMs);
+    this.#core.leave(slot, nowMs);
+    this.#core.batches.travels(slot, 1);
+    this.#core.queues.becomeMoving(slot, this.#core.tubeOf(slot), transfer);
   }
 
   /** Returns the state that a moving job had before. */
   stateBefore(slot: number): JobState {
     assert(
-      this.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving,
+      this.#core.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Moving,
       "only a job in transit has a previous state",
     );
-    return this.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
+    return this.#core.jobs.pageOf(slot).previous[rowOf(slot)] as JobState;
   }
 
   /** Notes that the job has arrived elsewhere, if it is still in transit with this transfer. */
   departed(id: number, transfer: number, nowMs: number): void {
-    this.runDue(nowMs);
+    this.#core.runDue(nowMs);
     const slot = this.#travelling(id, transfer);
     if (slot !== NO_SLOT) this.#endTransfer(slot, nowMs);
   }
 
   /** Notes that the other shard did not take the job. */
   stay(id: number, transfer: number, nowMs: number): void {
-    this.runDue(nowMs);
+    this.#core.runDue(nowMs);
     const slot = this.#travelling(id, transfer);
     if (slot !== NO_SLOT) this.#stay(slot, nowMs);
   }
@@ -86,53 +95,54 @@ export class Transfers extends Duplicates {
    * returned and left again with another transfer.
    */
   #travelling(id: number, transfer: number): number {
-    const slot = this.find(id);
+    const slot = this.#core.find(id);
     if (slot === NO_SLOT) return NO_SLOT;
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
     return page.state[row] === JobState.Moving && page.next[row] === transfer ? slot : NO_SLOT;
   }
 
   /** Removes a moving job that another shard now has. */
   #endTransfer(slot: number, nowMs: number): void {
-    const tube = this.tubeOf(slot);
+    const tube = this.#core.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job in transit is counted");
     tube.counts.movedOut++;
-    this.batches.travels(slot, -1);
-    if (this.stateBefore(slot) === JobState.Reserved) this.handedOn(slot, tube, nowMs);
-    this.policies.keys.departed(slot, nowMs);
-    this.store.end(slot, tube);
-    this.serveIfLimited(tube, nowMs);
-    this.dropIfUnused(tube);
+    this.#core.batches.travels(slot, -1);
+    if (this.stateBefore(slot) === JobState.Reserved) this.#changes.handedOn(slot, tube, nowMs);
+    this.#core.policies.keys.departed(slot, nowMs);
+    this.#core.store.end(slot, tube);
+    this.#core.serveIfLimited(tube, nowMs);
+    this.#core.dropIfUnused(tube);
   }
 
   /** Returns a moving job to its previous state, because the other shard did not take it. */
   #stay(slot: number, nowMs: number): void {
-    const page = this.jobs.pageOf(slot);
+    const page = this.#core.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const tube = this.tubeOf(slot);
+    const tube = this.#core.tubeOf(slot);
     assert(tube.movingJobs > 0, "a job that returns was counted as in transit");
     const before = this.stateBefore(slot);
-    this.batches.travels(slot, -1);
-    const holder = before === JobState.Reserved ? this.sessions[page.holder[row]!] : undefined;
+    this.#core.batches.travels(slot, -1);
+    const holder = before === JobState.Reserved ? this.#core.sessions[page.holder[row]!] : undefined;
     if (holder !== undefined) {
-      this.queues.becomeHeldAgain(slot, tube, holder);
+      this.#core.queues.becomeHeldAgain(slot, tube, holder);
       holder.turns?.holdsAgain(tube, nowMs);
-      this.sessionTimers.set(holder);
+      this.#core.sessionTimers.set(holder);
     } else if (before === JobState.Reserved) {
-      if (!ENDS.HandOverFailed.isAttempt) this.policies.excused(slot);
-      this.queues.becomeReady(slot, tube, nowMs);
-    } else if (before === JobState.Delayed) this.queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
+      if (!ENDS.HandOverFailed.isAttempt) this.#core.policies.excused(slot);
+      this.#core.queues.becomeReady(slot, tube, nowMs);
+    } else if (before === JobState.Delayed)
+      this.#core.queues.becomeDelayed(slot, tube, page.deadlineAtMs[row]!);
     else if (before === JobState.Buried) {
-      this.queues.becomeBuried(slot, tube, nowMs);
+      this.#core.queues.becomeBuried(slot, tube, nowMs);
       // The job is now behind the other buried ones, and a restart must not change their order.
-      this.records?.updated(slot);
-      this.policies.deaths.leaveAfterAll(slot);
-    } else this.queues.becomeReady(slot, tube, nowMs);
+      this.#core.records?.updated(slot);
+      this.#core.policies.deaths.leaveAfterAll(slot);
+    } else this.#core.queues.becomeReady(slot, tube, nowMs);
     // The pass over a cancelled batch has left it alone, or will.
-    if (this.batches.spare(slot)) this.records?.updated(slot);
-    this.runDueAndServe(tube, nowMs);
-    this.dropIfUnused(tube);
+    if (this.#core.batches.spare(slot)) this.#core.records?.updated(slot);
+    this.#core.runDueAndServe(tube, nowMs);
+    this.#core.dropIfUnused(tube);
   }
 
   // --- from other shards ----------------------------------------------------------------------
@@ -149,21 +159,21 @@ export class Transfers extends Duplicates {
     nowMs: number,
   ): Outcome {
     assert(job.state !== JobState.Reserved && job.state !== JobState.Moving, "no job arrives reserved");
-    if (CHECKED) assert(this.ownsTube(job.tube), "a job arrives at the shard of its tube");
-    this.runDue(nowMs);
-    const stale = this.find(job.id);
+    if (CHECKED) assert(this.#core.ownsTube(job.tube), "a job arrives at the shard of its tube");
+    this.#core.runDue(nowMs);
+    const stale = this.#core.find(job.id);
     // The job left this shard and is back before this shard learned of its arrival elsewhere.
     if (stale !== NO_SLOT) this.#endTransfer(stale, nowMs);
-    const there = this.tubes.open(job.tube);
-    if (arrival.travel !== Travel.Death && this.policies.isFull(there, job.bodyBytes)) {
-      this.dropIfUnused(there);
+    const there = this.#core.tubes.open(job.tube);
+    if (arrival.travel !== Travel.Death && this.#core.policies.isFull(there, job.bodyBytes)) {
+      this.#core.dropIfUnused(there);
       return Outcome.TubeFull;
     }
     const staysDead = arrival.travel === Travel.Death || arrival.travel === Travel.Handed;
     const isDelayed = job.state === JobState.Delayed || (arrival.delayMs ?? 0) > 0;
     const slot = this.#insert(there, job, body, attributes, staysDead, isDelayed);
     if (slot === NO_SLOT) {
-      this.dropIfUnused(there);
+      this.#core.dropIfUnused(there);
       return Outcome.NoRoom;
     }
     there.counts.movedIn++;
@@ -171,11 +181,11 @@ export class Transfers extends Duplicates {
     const becomesReady = arrival.asReady || arrival.travel === Travel.Death || (isDead && !staysDead);
     this.#enter(slot, there, becomesReady ? JobState.Ready : job.state, job.deadlineAtMs, nowMs);
     if (arrival.delayMs !== undefined) {
-      this.delay(slot, there, arrival.delayMs, nowMs);
+      this.#changes.delay(slot, there, arrival.delayMs, nowMs);
       return Outcome.Done;
     }
-    this.runDueAndServe(there, nowMs);
-    this.dropIfUnused(there);
+    this.#core.runDueAndServe(there, nowMs);
+    this.#core.dropIfUnused(there);
     return Outcome.Done;
   }
 
@@ -192,30 +202,30 @@ export class Transfers extends Duplicates {
     try {
       there.ready.makeRoom();
       if (isDelayed) there.delayed.makeRoom();
-      slot = this.insertKnown(there, job, body);
-      this.store.arrive(slot, there, attributes, staysDead);
+      slot = this.#core.insertKnown(there, job, body);
+      this.#core.store.arrive(slot, there, attributes, staysDead);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      if (slot !== NO_SLOT) this.store.remove(slot, there);
+      if (slot !== NO_SLOT) this.#core.store.remove(slot, there);
       return NO_SLOT;
     }
     return slot;
   }
 
   #enter(slot: number, there: Tube, state: JobState, deadlineAtMs: number, nowMs: number): void {
-    const waits = state === JobState.Delayed || this.batches.waits(slot);
-    if (waits) this.queues.becomeDelayed(slot, there, deadlineAtMs);
-    else if (state === JobState.Buried) this.queues.becomeBuried(slot, there, nowMs);
-    else this.queues.becomeReady(slot, there, nowMs);
-    this.records?.updated(slot);
+    const waits = state === JobState.Delayed || this.#core.batches.waits(slot);
+    if (waits) this.#core.queues.becomeDelayed(slot, there, deadlineAtMs);
+    else if (state === JobState.Buried) this.#core.queues.becomeBuried(slot, there, nowMs);
+    else this.#core.queues.becomeReady(slot, there, nowMs);
+    this.#core.records?.updated(slot);
   }
 
   // --- dead jobs ------------------------------------------------------------------------------
 
   /** Returns whether a dead job that has to leave is still here or in transit. */
   isLeaving(id: number): boolean {
-    const slot = this.find(id);
-    return slot !== NO_SLOT && (this.policies.deaths.isLeaving(slot) || this.isMoving(id));
+    const slot = this.#core.find(id);
+    return slot !== NO_SLOT && (this.#core.policies.deaths.isLeaving(slot) || this.isMoving(id));
   }
 
   /**
@@ -223,19 +233,19 @@ export class Transfers extends Duplicates {
    * none. If this shard owns the tube, moves the job there.
    */
   leavesFor(id: number, nowMs: number): string {
-    this.runDue(nowMs);
-    const slot = this.find(id);
+    this.#core.runDue(nowMs);
+    const slot = this.#core.find(id);
     if (slot === NO_SLOT) return "";
-    const tube = this.tubeOf(slot);
-    const target = this.policies.endLeaving(slot, tube, nowMs);
+    const tube = this.#core.tubeOf(slot);
+    const target = this.#core.policies.endLeaving(slot, tube, nowMs);
     assert(target !== tube.name, "a job leaves for another tube");
     if (target === "") return "";
-    if (!this.ownsTube(target)) return target;
-    const there = this.policies.bringToDeadLetter(slot, tube, target, nowMs);
+    if (!this.#core.ownsTube(target)) return target;
+    const there = this.#core.policies.bringToDeadLetter(slot, tube, target, nowMs);
     // A dead job has a TTL only if it got one since its death, and that may have passed.
-    this.runDueAndServe(there, nowMs);
-    this.dropIfUnused(there);
-    this.dropIfUnused(tube);
+    this.#core.runDueAndServe(there, nowMs);
+    this.#core.dropIfUnused(there);
+    this.#core.dropIfUnused(tube);
     return "";
   }
 }

@@ -202,8 +202,6 @@ function leaseDetails(engine: Engine, slot: number, nowMs: number): Uint8Array {
   );
 }
 
-// Parts of a shard and how they are wired: engine, rings, replies, transfers, sessions.
-
 /** Due timers processed in one turn: about a microsecond each. */
 const TURN_DUE_MAX = 500;
 
@@ -238,8 +236,19 @@ interface ShardOptions {
   orderedTubesMin?: number;
 }
 
+/** Messages taken from one acceptor before others get their turn and replies are published. */
+const BATCH_MESSAGES = 64;
+/** A clock reading takes 40 ns. */
+const MESSAGES_PER_CLOCK_READING = 8;
+/** Work of expensive commands in one turn, not counting the last of them: half a millisecond. */
+const TURN_WORK_MAX = WORK_PER_MS / 2;
+/** Time after which a turn takes no more from the rings, so that replies leave. */
+const TURN_MS = 1;
+/** Sliced commands that end in one turn, if they take little time: most of them only waited. */
+const ENDED_MAX = 16;
+
 /** `nextTubeSequence` must work during the constructor: the engine creates its first tube there. */
-abstract class ShardParts implements ClientEffects {
+export class ShardCore implements ClientEffects, CommandShard {
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
@@ -247,11 +256,11 @@ abstract class ShardParts implements ClientEffects {
   readonly clock: () => number;
   readonly portCount: number;
   readonly quoteNames: boolean;
-  protected readonly controlWords: ControlWords;
-  protected readonly tubeSequences: JobIds;
-  protected readonly workerNames: readonly WorkerNames[];
-  protected readonly claims: readonly ClaimWords[];
-  protected readonly sessions: (ShardSession | undefined)[] = [];
+  readonly #controlWords: ControlWords;
+  readonly #tubeSequences: JobIds;
+  readonly #workerNames: readonly WorkerNames[];
+  readonly #claims: readonly ClaimWords[];
+  readonly sessions: (ShardSession | undefined)[] = [];
   readonly adoptions: Adoptions;
   readonly replies: Replies;
   readonly lists: TubeLists;
@@ -261,24 +270,38 @@ abstract class ShardParts implements ClientEffects {
   readonly slicedCommands: SlicedCommands;
   /** Connections with expensive commands. */
   readonly aside = new RunQueue();
-  protected readonly commandWork: number;
+  readonly #commandWork: number;
   readonly memory: MemoryBudget;
   readonly transferSender: TransferSender;
-  protected readonly deadLetters: DeadLetters;
+  readonly #deadLetters: DeadLetters;
   readonly homes: BatchHomes;
   readonly transferReceiver: TransferReceiver;
-  protected readonly barrier: ReadBarrier;
+  readonly #barrier: ReadBarrier;
   readonly records: RecordLog | undefined;
   /** Answers the HTTP thread; undefined without one. */
   readonly control: ControlHandler | undefined;
   /** The port of the HTTP thread, through which leases get jobs, and the session of its slot 0. */
-  protected readonly leasePort: number;
+  readonly #leasePort: number;
   readonly leaseSession: number;
   /** Sessions whose wait over several shards is counted on this shard. */
   readonly leadWaits = new Set<ShardSession>();
   nowMs = 0;
   /** The message being executed. */
-  protected readonly request = new Request();
+  readonly #request = new Request();
+  readonly #leaseWorkers: LeaseWorkers;
+  readonly #resuming: ShardSession[] = [];
+  readonly #stalled: ShardSession[] = [];
+  /** Work of expensive commands in this turn. */
+  #turnWork = 0;
+  /** Whether the turn was so expensive that replies should leave before the next command. */
+  #isLong = false;
+  #turnBeganAtMs = 0;
+  /** When connections that are set aside had their last turn. */
+  #asideAtMs = Number.NEGATIVE_INFINITY;
+  /** The acceptor whose ring is read first in this turn. */
+  #firstAcceptor = 0;
+  /** Whether the last turn put off sliced work because it had commands to execute. */
+  #owesSlices = false;
 
   constructor(options: ShardOptions) {
     const { topology, shard } = options;
@@ -286,10 +309,10 @@ abstract class ShardParts implements ClientEffects {
     this.portCount = topology.ports;
     this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
     this.quoteNames = options.quoteNames;
-    this.controlWords = new ControlWords(topology.control);
-    this.tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
-    this.workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
-    this.claims = topology.claims.map((buffer) => new ClaimWords(buffer));
+    this.#controlWords = new ControlWords(topology.control);
+    this.#tubeSequences = new JobIds(this.#controlWords.words, ControlWord.TubeSequence);
+    this.#workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
+    this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
     const thread = threadOfShard(topology, shard);
     this.ports = topology.responses.map(
@@ -297,7 +320,7 @@ abstract class ShardParts implements ClientEffects {
     );
     this.counters = countersOf(topology, shardRole(shard));
     const hasHttp = topology.ports > topology.acceptors;
-    this.leasePort = hasHttp ? httpPort(topology) : NO_PORT;
+    this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
     this.leaseSession = httpPort(topology);
     const meter = hasHttp ? new LatencyMeter() : undefined;
     const shardOf = (name: string): number => shardOfTube(asciiBytes(name), 0, name.length, topology.shards);
@@ -310,7 +333,7 @@ abstract class ShardParts implements ClientEffects {
       ownsDefaultTube: owns("default"),
       ownsTube: owns,
       ...(options.keySeed === undefined ? {} : { keySeed: options.keySeed }),
-      workerName: (session, job, into, at) => this.workerName(session, job, into, at),
+      workerName: (session, job, into, at) => this.#workerName(session, job, into, at),
       turnDueMax: options.turnDueMax ?? TURN_DUE_MAX,
       ...(options.orderedTubesMin === undefined ? {} : { orderedTubesMin: options.orderedTubesMin }),
     });
@@ -323,26 +346,27 @@ abstract class ShardParts implements ClientEffects {
       topology.storedBytesMin,
     );
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
-    this.barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));
+    this.#leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
+    this.#barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));
     this.slicedCommands = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
-    this.commandWork = options.commandWork ?? 0;
+    this.#commandWork = options.commandWork ?? 0;
     this.records = options.records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
     const port = this.ports[shard % topology.acceptors]!;
     const travel = { engine: this.engine, port, records: options.records, shards: topology.shards };
-    const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
+    const noteMoves = (): void => this.#controlWords.set(ControlWord.JobsMove);
     const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
-    this.deadLetters = new DeadLetters(this.engine, this.transferSender);
+    this.#deadLetters = new DeadLetters(this.engine, this.transferSender);
     const takeJobId = this.#idTaker(directory, shard);
     this.homes = new BatchHomes({ ...travel, shard, shardOf, onSettled });
     this.transferReceiver = this.#makeReceiver(travel, directory, shard);
     if (meter !== undefined) {
       this.control = new ControlHandler({
         shard: this,
-        port: this.ports[this.leasePort]!,
+        port: this.ports[this.#leasePort]!,
         meter,
         transferSender: this.transferSender,
         leaseSession: this.leaseSession,
@@ -353,7 +377,7 @@ abstract class ShardParts implements ClientEffects {
     this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
     const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
-    this.puts = new PutIntake(this.engine, this.replies, this.controlWords, set);
+    this.puts = new PutIntake(this.engine, this.replies, this.#controlWords, set);
   }
 
   #makeReceiver(
@@ -361,7 +385,7 @@ abstract class ShardParts implements ClientEffects {
     directory: JobDirectory | undefined,
     shard: number,
   ): TransferReceiver {
-    const moves = new JobIds(this.controlWords.words, ControlWord.JobMoves);
+    const moves = new JobIds(this.#controlWords.words, ControlWord.JobMoves);
     const onArrived = (id: number): void => {
       // First: a list of jobs may omit one on its old shard once the directory names the new one.
       moves.take();
@@ -371,7 +395,7 @@ abstract class ShardParts implements ClientEffects {
   }
 
   #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
-    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    const ids = new JobIds(this.#controlWords.words, ControlWord.JobIds);
     return () => {
       const id = ids.take();
       assert(id > 0, "ids begin at 1");
@@ -387,8 +411,8 @@ abstract class ShardParts implements ClientEffects {
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     assert(shard < topology.shards, "the shard is part of the topology");
-    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
-    const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
+    const ids = new JobIds(this.#controlWords.words, ControlWord.JobIds);
+    const moves = new JobIds(this.#controlWords.words, ControlWord.ScheduleMoves);
     return new ShardSchedules({
       engine,
       replies,
@@ -398,7 +422,7 @@ abstract class ShardParts implements ClientEffects {
       shards: topology.shards,
       port,
       clock,
-      isDraining: () => this.controlWords.isSet(ControlWord.Draining),
+      isDraining: () => this.#controlWords.isSet(ControlWord.Draining),
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
       // Numbers of schedules are in the log, so they must keep rising after a restart, as ids do.
@@ -407,6 +431,14 @@ abstract class ShardParts implements ClientEffects {
       takeJobId,
     });
   }
+
+  #lookInto(directory: JobDirectory, own: number): void {
+    assert(own !== UNKNOWN_SHARD, "a shard has a number in the directory");
+    this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
+    this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
+  }
+
+  // --- turns -------------------------------------------------------------------------------------
 
   /** When the shard next has something to do on its own, in monotonic ms. */
   get nextDueAtMs(): number {
@@ -417,354 +449,6 @@ abstract class ShardParts implements ClientEffects {
     const dueAtMs = mayLog ? batches.timers.nextAtMs : nextDueAtMs;
     return schedules.table.size === 0 ? dueAtMs : Math.min(dueAtMs, this.schedules.turns.dueAtMs);
   }
-
-  #lookInto(directory: JobDirectory, own: number): void {
-    assert(own !== UNKNOWN_SHARD, "a shard has a number in the directory");
-    this.replies.mayBeElsewhere = (id) => directory.find(id) !== own;
-    this.replies.isElsewhere = (id) => ![own, UNKNOWN_SHARD].includes(directory.find(id));
-  }
-
-  #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
-    const index = connectionSlot * this.portCount + acceptor;
-    assert(
-      acceptor < this.portCount && connectionSlot >= 0,
-      "a connection that arrives has a port and a slot",
-    );
-    assert(this.sessions[index] === undefined, "a slot has one session");
-    assert(session.deferred === undefined, "a connection moves without deferred messages");
-    session.acceptor = acceptor;
-    session.connectionSlot = connectionSlot;
-    this.engine.adoptSession(session.engineSession, index);
-    this.sessions[index] = session;
-  }
-
-  protected abstract waiting(): number;
-  protected abstract workerName(session: number, job: number, into: Uint8Array, at: number): number;
-  abstract reserved(client: Session, slot: number): void;
-  abstract timedOut(client: Session): void;
-  abstract deadlineSoon(client: Session): void;
-  abstract waitDue(client: Session): void;
-  abstract claim(client: Session): boolean;
-  abstract stillWaiting(client: Session): boolean;
-
-  ownsTube(name: string): boolean {
-    return this.tubeSetter.owns(name);
-  }
-
-  nextTubeSequence(): number {
-    return 1 + this.tubeSequences.take();
-  }
-}
-
-// Messages from other shards, which an acceptor relays: each goes to the part of this shard that it
-// concerns.
-
-function takeCarried(shard: ShardParts, message: Request): void {
-  const { transferSender, transferReceiver, homes, schedules, nowMs } = shard;
-  const { body } = message;
-  assert(body.end <= body.bytes.length, "a message from a shard lies in its ring");
-  const transferMessage = CarriedView.transferMessage(message);
-  const from = CarriedView.fromShard(message);
-  const transfer = CarriedView.transfer(message);
-  if (transferMessage === TransferMessage.Begin) transferReceiver.begin(from, transfer, body, nowMs);
-  else if (transferMessage === TransferMessage.Piece) transferReceiver.piece(from, transfer, body, nowMs);
-  else if (transferMessage === TransferMessage.Credit) transferSender.credit(transfer);
-  else if (transferMessage >= TransferMessage.BatchState) homes.take(transferMessage, from, body, nowMs);
-  else if (transferMessage >= TransferMessage.ClaimName)
-    schedules.claims.take(transferMessage, from, transfer, body);
-  else {
-    const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
-    const refusal = LandedView.refusal(view, 0) as Outcome;
-    transferSender.landed(transfer, LandedView.taken(view, 0), refusal, nowMs);
-  }
-}
-
-// The clients of a shard: gives them jobs, handles the engine's events that concern them, and ends
-// their sessions.
-
-abstract class ShardClients extends ShardParts implements CommandShard {
-  readonly #leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
-
-  abstract resume(session: ShardSession): void;
-  abstract read(session: ShardSession, bytes: number): void;
-  /** Executes a message. */
-  protected abstract run(session: ShardSession, request: Request): void;
-
-  reserve(session: ShardSession, timeoutMs: number): void {
-    assert(session.engineSession.waiting === Waiting.No, "a session that reserves does not wait yet");
-    if (session.batch !== undefined) {
-      reserveMany(this, session, session.batch, timeoutMs);
-      return;
-    }
-    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
-    if (slot >= 0) this.giveJob(session, slot, 0);
-    else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
-    else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
-  }
-
-  /**
-   * Starts a read barrier if it may get the session a job. Returns whether it did: see ReadBarrier.
-   */
-  beginBarrier(session: ShardSession): boolean {
-    this.engine.runDue(this.nowMs);
-    return (
-      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
-      this.barrier.beginForJob(session)
-    );
-  }
-
-  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
-    if (!this.barrier.begin(session, rounds)) {
-      command(this, session, request);
-      return;
-    }
-    const kept = request.clone();
-    assert(session.afterBarrier === undefined, "one command waits for a barrier");
-    session.afterBarrier = () => {
-      this.replies.request = kept;
-      command(this, session, kept);
-    };
-  }
-
-  /**
-   * Answers RESERVED, or the batch that the session has waited for. A session of the HTTP thread
-   * hands the job to the lease session at once and gets the details of the lease.
-   */
-  giveJob(session: ShardSession, slot: number, flags: number): void {
-    assert(slot >= 0, "a given job is on this shard");
-    const { batch } = session;
-    if (batch !== undefined) {
-      session.endBatch();
-      this.replies.batch(session, [slot], batch.details);
-      return;
-    }
-    if (session.acceptor !== this.leasePort) {
-      this.replies.job(session, ReplyWord.reserved, slot, flags);
-      return;
-    }
-    this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
-    const id = this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
-    this.#leaseWorkers.note(id, this.workerNames[this.leasePort]!.text(session.connectionSlot));
-    const details = leaseDetails(this.engine, slot, this.nowMs);
-    this.replies.job(session, ReplyWord.reserved, slot, flags, details);
-  }
-
-  detach(session: ShardSession, number: number): void {
-    assert(
-      session.slicedCommand === undefined && session.longReply === undefined,
-      "a connection moves with no answer under way",
-    );
-    assert(
-      session.barrier === 0 && session.incoming === undefined,
-      "a connection moves with no command under way",
-    );
-    assert(!session.isRedirected && !session.ended, "a connection moves with its commands answered");
-    this.aside.leave(session);
-    this.#runUnanswered(session);
-    this.engine.detachSession(session.engineSession);
-    this.sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
-    this.replies.signal(session, ResponseKind.Detached);
-    this.adoptions.detached(number, session);
-  }
-
-  /**
-   * Executes the deferred messages of a connection that moves: the end of a wait elsewhere, and
-   * its own end. They get no reply.
-   */
-  #runUnanswered(session: ShardSession): void {
-    const { deferred } = session;
-    if (deferred === undefined) return;
-    while (!deferred.isEmpty) {
-      readRequest(deferred, deferred.shift(), this.request);
-      const { op } = this.request;
-      assert(
-        op === RequestOp.WaitShared || op === RequestOp.StopWait,
-        "a connection moves with no command under way",
-      );
-      this.run(session, this.request);
-    }
-    session.deferred = undefined;
-  }
-
-  /**
-   * Ends the session of a connection that is gone. Commands that have not begun are dropped. A
-   * sliced command in progress is finished first, and then this is called again.
-   */
-  end(session: ShardSession): void {
-    // Due timers concern this client, too: they may end its wait.
-    if (!session.ended) this.engine.runDue(this.nowMs);
-    session.ended = true;
-    this.aside.leave(session);
-    if (session.deferred !== undefined) this.#drop(session.deferred);
-    session.deferred = undefined;
-    session.barrier = 0;
-    session.afterBarrier = undefined;
-    this.leadWaits.delete(session);
-    this.puts.abandon(session);
-    this.replies.abandonLong(session);
-    this.lists.abandon(session);
-    if (session.slicedCommand !== undefined) return;
-    const giveBack = new SessionCleanup(this.engine, session);
-    if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
-      // The cleanup may have to wait for its turn, and a client that is gone must get no job until
-      // then.
-      this.engine.abandonWait(session.engineSession);
-      this.slicedCommands.join(session, giveBack);
-      return;
-    }
-    const index = session.connectionSlot * this.portCount + session.acceptor;
-    assert(session.engineSession.index === index, "the engine's session has the same index");
-    assert(this.sessions[index] === session, "a session ends in its own slot");
-    this.engine.closeSession(session.engineSession, this.nowMs);
-    this.sessions[index] = undefined;
-    this.replies.signal(session, ResponseKind.Closed);
-  }
-
-  /** Drops messages that will not be executed, and frees their bodies. */
-  #drop(deferred: DeferredMessages): void {
-    while (!deferred.isEmpty) {
-      const offset = deferred.shift();
-      if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
-      readRequest(deferred, offset, this.request);
-      this.puts.dropStored(this.request);
-    }
-  }
-
-  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
-  holderName(session: number): string {
-    assert(session >= 0, "the holder of a job is a session");
-    if (this.#holdsLeases(session)) return "lease";
-    return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
-  }
-
-  #holdsLeases(session: number): boolean {
-    return session === this.leaseSession && this.leasePort !== NO_PORT;
-  }
-
-  /**
-   * Writes the name or address of the worker that holds this job; without either, the same as
-   * `holderName`.
-   */
-  protected workerName(session: number, job: number, into: Uint8Array, at: number): number {
-    const slot = Math.floor(session / this.portCount);
-    const length = this.workerNames[session % this.portCount]!.read(slot, into, at);
-    if (length > 0) return length;
-    const leased = this.#holdsLeases(session) ? this.#leaseWorkers.of(job) : "";
-    const name = asciiBytes(leased || this.holderName(session));
-    assert(at + name.length <= into.length, "the name of a connection fits");
-    into.set(name, at);
-    return name.length;
-  }
-
-  workerText(session: number, job: number): string {
-    const name = new Uint8Array(WORKER_BYTES_MAX);
-    return latin1(name, 0, this.workerName(session, job, name, 0));
-  }
-
-  /** Continues with ending batches, if their records find room. */
-  protected endBatches(): void {
-    if (this.records?.hasRoom === false) return;
-    this.homes.step(this.nowMs);
-    if (this.engine.hasFlowWork) this.engine.workOnFlows(this.nowMs);
-    this.engine.batches.hasNews = this.homes.hasNews || this.engine.hasFlowWork;
-  }
-
-  updateGauges(): void {
-    const { counters, engine } = this;
-    assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");
-    counters[Counter.JobsUrgent] = engine.urgentJobs;
-    counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
-    counters[Counter.JobsReserved] =
-      engine.jobCounts[JobState.Reserved]! + engine.jobCounts[JobState.Moving]!;
-    counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
-    counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
-    counters[Counter.TotalJobs] = engine.totalJobs;
-    counters[Counter.JobTimeouts] = engine.jobTimeouts;
-    counters[Counter.Tubes] = engine.tubes.size;
-    counters[Counter.Waiting] = this.waiting();
-  }
-
-  protected waiting(): number {
-    let waiting = this.engine.waitingAlone;
-    for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
-    assert(waiting >= this.engine.waitingAlone, "sessions that wait are counted");
-    return waiting;
-  }
-
-  #sessionOf(client: Session): ShardSession {
-    const session = this.sessions[client.index];
-    assert(session !== undefined, "a session of the engine exists here, too");
-    assert(session.engineSession === client, "a session belongs to its client");
-    return session;
-  }
-
-  reserved(client: Session, slot: number): void {
-    assert(slot >= 0, "a session that waited gets a job of this shard");
-    const session = this.#sessionOf(client);
-    assert(!session.ended, "a client that is gone gets no job");
-    this.leadWaits.delete(session);
-    this.giveJob(session, slot, 0);
-    this.resume(session);
-  }
-
-  timedOut(client: Session): void {
-    assert(client.waiting === Waiting.No, "a wait that timed out is over");
-    const session = this.#sessionOf(client);
-    session.endBatch();
-    this.replies.fixed(session, Reply.timedOut);
-    this.resume(session);
-  }
-
-  deadlineSoon(client: Session): void {
-    assert(client.waiting === Waiting.No, "a wait that a deadline ended is over");
-    const session = this.#sessionOf(client);
-    session.endBatch();
-    this.replies.fixed(session, Reply.deadlineSoon);
-    this.resume(session);
-  }
-
-  waitDue(client: Session): void {
-    const session = this.#sessionOf(client);
-    assert(!session.ended, "a client that is gone waits for nothing");
-    this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
-  }
-
-  claim(client: Session): boolean {
-    const session = this.#sessionOf(client);
-    return this.claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
-  }
-
-  stillWaiting(client: Session): boolean {
-    const session = this.#sessionOf(client);
-    return this.claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
-  }
-}
-
-/** Messages taken from one acceptor before others get their turn and replies are published. */
-const BATCH_MESSAGES = 64;
-/** A clock reading takes 40 ns. */
-const MESSAGES_PER_CLOCK_READING = 8;
-/** Work of expensive commands in one turn, not counting the last of them: half a millisecond. */
-const TURN_WORK_MAX = WORK_PER_MS / 2;
-/** Time after which a turn takes no more from the rings, so that replies leave. */
-const TURN_MS = 1;
-/** Sliced commands that end in one turn, if they take little time: most of them only waited. */
-const ENDED_MAX = 16;
-
-export class ShardCore extends ShardClients {
-  readonly #resuming: ShardSession[] = [];
-  readonly #stalled: ShardSession[] = [];
-  /** Work of expensive commands in this turn. */
-  #turnWork = 0;
-  /** Whether the turn was so expensive that replies should leave before the next command. */
-  #isLong = false;
-  #turnBeganAtMs = 0;
-  /** When connections that are set aside had their last turn. */
-  #asideAtMs = Number.NEGATIVE_INFINITY;
-  /** The acceptor whose ring is read first in this turn. */
-  #firstAcceptor = 0;
-  /** Whether the last turn put off sliced work because it had commands to execute. */
-  #owesSlices = false;
 
   /** Runs one turn. Returns the number of messages taken. `publish` makes the replies visible. */
   step(nowMs: number): number {
@@ -784,7 +468,7 @@ export class ShardCore extends ShardClients {
     if (this.replies.longReady > 0) this.#continueLong();
     if (this.#resuming.length > 0) this.#runResumed();
     if (this.aside.size > 0 && (taken === 0 || this.nowMs - this.#asideAtMs >= TURN_MS)) this.#runAside();
-    if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.endBatches();
+    if (batches.hasNews || batches.timers.nextAtMs <= this.nowMs) this.#endBatches();
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
@@ -802,8 +486,8 @@ export class ShardCore extends ShardClients {
 
   /** Sends jobs that go to other shards. */
   #sendJobs(): void {
-    if (this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
-      this.deadLetters.step(this.nowMs);
+    if (this.#deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
+      this.#deadLetters.step(this.nowMs);
     if (this.transferSender.waiting.length > 0) this.transferSender.step();
   }
 
@@ -930,8 +614,9 @@ export class ShardCore extends ShardClients {
     return (
       this.#resuming.some(this.#mayAnswer) ||
       (this.slicedCommands.size > 0 && this.slicedCommands.hasWork(this.#mayAnswer)) ||
-      ((this.deadLetters.isUnderWay || this.engine.policies.deaths.someLeave) && this.deadLetters.hasWork) ||
-      (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.hasFlowWork)) ||
+      ((this.#deadLetters.isUnderWay || this.engine.policies.deaths.someLeave) &&
+        this.#deadLetters.hasWork) ||
+      (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.batchEnds.hasWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||
       (this.replies.longReady > 0 && this.replies.longHasWork) ||
@@ -969,7 +654,7 @@ export class ShardCore extends ShardClients {
   }
 
   #receive(source: MessageSource, offset: number, acceptor: number): void {
-    const request = this.request;
+    const request = this.#request;
     readRequest(source, offset, request);
     const { op, flags, slot } = request;
     if (TRAITS[op]! !== 0 && this.#takeSpecial(request, acceptor)) return;
@@ -1022,7 +707,7 @@ export class ShardCore extends ShardClients {
     else if (op === RequestOp.Adopt) this.adoptions.adopt(MigrationView.move(request), acceptor, slot);
     else if (op === RequestOp.Carried) {
       this.readClock();
-      takeCarried(this, request);
+      this.#takeCarried(request);
     } else {
       assert(op === RequestOp.Control, "every message without a connection has a branch here");
       const { bytes, start, end } = request.body;
@@ -1048,8 +733,8 @@ export class ShardCore extends ShardClients {
       // Without room for a reply, the rest stays deferred until the next turn. In a long turn, it
       // joins the run queue: many sessions resumed at once must not take turns from the rings.
       while (!deferred.isEmpty && !this.#mustWait(session) && port.open && !this.#isLong) {
-        readRequest(deferred, deferred.shift(), this.request);
-        this.#execute(session, this.request);
+        readRequest(deferred, deferred.shift(), this.#request);
+        this.#execute(session, this.#request);
       }
       if (deferred.isEmpty) session.deferred = undefined;
       else if (!this.#mustWait(session)) {
@@ -1093,10 +778,14 @@ export class ShardCore extends ShardClients {
       this.counters[counter] = this.counters[counter]! + 1;
     }
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
-    this.engine.looks = this.commandWork;
-    if (this.engine.jobCounts[JobState.Moving]! > 0 && isById(request) && this.engine.isMoving(request.id))
+    this.engine.looks = this.#commandWork;
+    if (
+      this.engine.jobCounts[JobState.Moving]! > 0 &&
+      isById(request) &&
+      this.engine.transfers.isMoving(request.id)
+    )
       this.#runForMovingJob(session, request);
-    else this.run(session, request);
+    else this.#run(session, request);
     if (this.engine.looks > CHEAP_WORK_MAX || this.slicedCommands.spentMs > 0) this.#charge(session);
   }
 
@@ -1109,12 +798,13 @@ export class ShardCore extends ShardClients {
     if (this.replies.isElsewhere(request.id)) this.replies.elsewhere(session, request, request.flags);
     else if (waitsForTransfer(request)) {
       const kept = request.clone();
-      const moving = (): number | undefined => (this.engine.isMoving(kept.id) ? kept.id : undefined);
-      this.slicedCommands.join(session, new AwaitJob(moving, () => this.run(session, kept)));
-    } else this.run(session, request);
+      const moving = (): number | undefined =>
+        this.engine.transfers.isMoving(kept.id) ? kept.id : undefined;
+      this.slicedCommands.join(session, new AwaitJob(moving, () => this.#run(session, kept)));
+    } else this.#run(session, request);
   }
 
-  protected run(session: ShardSession, request: Request): void {
+  #run(session: ShardSession, request: Request): void {
     this.replies.request = request;
     SHARD_COMMANDS[request.op]!(this, session, request);
   }
@@ -1122,11 +812,11 @@ export class ShardCore extends ShardClients {
   /** Continues a command once all acceptors have acknowledged its barrier. */
   #passBarrier(number: number): void {
     assert(number > 0, "a barrier has a number");
-    const session = this.barrier.acknowledged(number);
+    const session = this.#barrier.acknowledged(number);
     if (session === undefined) return;
     assert(!session.ended, "a client that is gone waits for no barrier");
     if (this.records !== undefined) this.replies.recordsBefore = this.records.lastNumber;
-    this.engine.looks = this.commandWork;
+    this.engine.looks = this.#commandWork;
     if (session.barrierForAcceptor) {
       session.barrierForAcceptor = false;
       this.replies.signal(session, ResponseKind.Ack);
@@ -1137,5 +827,304 @@ export class ShardCore extends ShardClients {
     } else this.reserve(session, 0);
     this.#charge(session);
     this.resume(session);
+  }
+
+  /**
+   * Takes a message from another shard, which an acceptor relays. Each goes to the part of this
+   * shard that it concerns.
+   */
+  #takeCarried(message: Request): void {
+    const { transferSender, transferReceiver, homes, schedules, nowMs } = this;
+    const { body } = message;
+    assert(body.end <= body.bytes.length, "a message from a shard lies in its ring");
+    const transferMessage = CarriedView.transferMessage(message);
+    const from = CarriedView.fromShard(message);
+    const transfer = CarriedView.transfer(message);
+    if (transferMessage === TransferMessage.Begin) transferReceiver.begin(from, transfer, body, nowMs);
+    else if (transferMessage === TransferMessage.Piece) transferReceiver.piece(from, transfer, body, nowMs);
+    else if (transferMessage === TransferMessage.Credit) transferSender.credit(transfer);
+    else if (transferMessage >= TransferMessage.BatchState) homes.take(transferMessage, from, body, nowMs);
+    else if (transferMessage >= TransferMessage.ClaimName)
+      schedules.claims.take(transferMessage, from, transfer, body);
+    else {
+      const view = new DataView(body.bytes.buffer, body.bytes.byteOffset + body.start);
+      const refusal = LandedView.refusal(view, 0) as Outcome;
+      transferSender.landed(transfer, LandedView.taken(view, 0), refusal, nowMs);
+    }
+  }
+
+  // --- commands ----------------------------------------------------------------------------------
+
+  reserve(session: ShardSession, timeoutMs: number): void {
+    assert(session.engineSession.waiting === Waiting.No, "a session that reserves does not wait yet");
+    if (session.batch !== undefined) {
+      reserveMany(this, session, session.batch, timeoutMs);
+      return;
+    }
+    const slot = this.engine.reserve(session.engineSession, timeoutMs, this.nowMs);
+    if (slot >= 0) this.giveJob(session, slot, 0);
+    else if (slot === ReserveOutcome.TimedOut) this.replies.fixed(session, Reply.timedOut);
+    else if (slot === ReserveOutcome.DeadlineSoon) this.replies.fixed(session, Reply.deadlineSoon);
+  }
+
+  /**
+   * Starts a read barrier if it may get the session a job. Returns whether it did: see ReadBarrier.
+   */
+  beginBarrier(session: ShardSession): boolean {
+    this.engine.runDue(this.nowMs);
+    return (
+      this.engine.bestReady(session.engineSession, this.nowMs) === NO_SLOT &&
+      this.#barrier.beginForJob(session)
+    );
+  }
+
+  afterReading(session: ShardSession, request: Request, rounds: BarrierRounds, command: ShardCommand): void {
+    if (!this.#barrier.begin(session, rounds)) {
+      command(this, session, request);
+      return;
+    }
+    const kept = request.clone();
+    assert(session.afterBarrier === undefined, "one command waits for a barrier");
+    session.afterBarrier = () => {
+      this.replies.request = kept;
+      command(this, session, kept);
+    };
+  }
+
+  /**
+   * Answers RESERVED, or the batch that the session has waited for. A session of the HTTP thread
+   * hands the job to the lease session at once and gets the details of the lease.
+   */
+  giveJob(session: ShardSession, slot: number, flags: number): void {
+    assert(slot >= 0, "a given job is on this shard");
+    const { batch } = session;
+    if (batch !== undefined) {
+      session.endBatch();
+      this.replies.batch(session, [slot], batch.details);
+      return;
+    }
+    if (session.acceptor !== this.#leasePort) {
+      this.replies.job(session, ReplyWord.reserved, slot, flags);
+      return;
+    }
+    this.engine.hand(slot, session.engineSession, this.engine.session(this.leaseSession));
+    const id = this.engine.jobs.pageOf(slot).id[rowOf(slot)]!;
+    this.#leaseWorkers.note(id, this.#workerNames[this.#leasePort]!.text(session.connectionSlot));
+    const details = leaseDetails(this.engine, slot, this.nowMs);
+    this.replies.job(session, ReplyWord.reserved, slot, flags, details);
+  }
+
+  detach(session: ShardSession, number: number): void {
+    assert(
+      session.slicedCommand === undefined && session.longReply === undefined,
+      "a connection moves with no answer under way",
+    );
+    assert(
+      session.barrier === 0 && session.incoming === undefined,
+      "a connection moves with no command under way",
+    );
+    assert(!session.isRedirected && !session.ended, "a connection moves with its commands answered");
+    this.aside.leave(session);
+    this.#runUnanswered(session);
+    this.engine.detachSession(session.engineSession);
+    this.sessions[session.connectionSlot * this.portCount + session.acceptor] = undefined;
+    this.replies.signal(session, ResponseKind.Detached);
+    this.adoptions.detached(number, session);
+  }
+
+  /**
+   * Executes the deferred messages of a connection that moves: the end of a wait elsewhere, and
+   * its own end. They get no reply.
+   */
+  #runUnanswered(session: ShardSession): void {
+    const { deferred } = session;
+    if (deferred === undefined) return;
+    while (!deferred.isEmpty) {
+      readRequest(deferred, deferred.shift(), this.#request);
+      const { op } = this.#request;
+      assert(
+        op === RequestOp.WaitShared || op === RequestOp.StopWait,
+        "a connection moves with no command under way",
+      );
+      this.#run(session, this.#request);
+    }
+    session.deferred = undefined;
+  }
+
+  /**
+   * Ends the session of a connection that is gone. Commands that have not begun are dropped. A
+   * sliced command in progress is finished first, and then this is called again.
+   */
+  end(session: ShardSession): void {
+    // Due timers concern this client, too: they may end its wait.
+    if (!session.ended) this.engine.runDue(this.nowMs);
+    session.ended = true;
+    this.aside.leave(session);
+    if (session.deferred !== undefined) this.#drop(session.deferred);
+    session.deferred = undefined;
+    session.barrier = 0;
+    session.afterBarrier = undefined;
+    this.leadWaits.delete(session);
+    this.puts.abandon(session);
+    this.replies.abandonLong(session);
+    this.lists.abandon(session);
+    if (session.slicedCommand !== undefined) return;
+    const giveBack = new SessionCleanup(this.engine, session);
+    if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
+      // The cleanup may have to wait for its turn, and a client that is gone must get no job until
+      // then.
+      this.engine.abandonWait(session.engineSession);
+      this.slicedCommands.join(session, giveBack);
+      return;
+    }
+    const index = session.connectionSlot * this.portCount + session.acceptor;
+    assert(session.engineSession.index === index, "the engine's session has the same index");
+    assert(this.sessions[index] === session, "a session ends in its own slot");
+    this.engine.closeSession(session.engineSession, this.nowMs);
+    this.sessions[index] = undefined;
+    this.replies.signal(session, ResponseKind.Closed);
+  }
+
+  /** Drops messages that will not be executed, and frees their bodies. */
+  #drop(deferred: DeferredMessages): void {
+    while (!deferred.isEmpty) {
+      const offset = deferred.shift();
+      if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
+      readRequest(deferred, offset, this.#request);
+      this.puts.dropStored(this.#request);
+    }
+  }
+
+  /** Returns `acceptor.connection`, or "lease" for the session that holds the leases. */
+  holderName(session: number): string {
+    assert(session >= 0, "the holder of a job is a session");
+    if (this.#holdsLeases(session)) return "lease";
+    return `${session % this.portCount}.${Math.floor(session / this.portCount)}`;
+  }
+
+  #holdsLeases(session: number): boolean {
+    return session === this.leaseSession && this.#leasePort !== NO_PORT;
+  }
+
+  /**
+   * Writes the name or address of the worker that holds this job; without either, the same as
+   * `holderName`.
+   */
+  #workerName(session: number, job: number, into: Uint8Array, at: number): number {
+    const slot = Math.floor(session / this.portCount);
+    const length = this.#workerNames[session % this.portCount]!.read(slot, into, at);
+    if (length > 0) return length;
+    const leased = this.#holdsLeases(session) ? this.#leaseWorkers.of(job) : "";
+    const name = asciiBytes(leased || this.holderName(session));
+    assert(at + name.length <= into.length, "the name of a connection fits");
+    into.set(name, at);
+    return name.length;
+  }
+
+  workerText(session: number, job: number): string {
+    const name = new Uint8Array(WORKER_BYTES_MAX);
+    return latin1(name, 0, this.#workerName(session, job, name, 0));
+  }
+
+  /** Continues with ending batches, if their records find room. */
+  #endBatches(): void {
+    if (this.records?.hasRoom === false) return;
+    this.homes.step(this.nowMs);
+    if (this.engine.batchEnds.hasWork) this.engine.batchEnds.work(this.nowMs);
+    this.engine.batches.hasNews = this.homes.hasNews || this.engine.batchEnds.hasWork;
+  }
+
+  updateGauges(): void {
+    const { counters, engine } = this;
+    assert(engine.urgentJobs <= engine.jobCounts[JobState.Ready]!, "urgent jobs are among the ready ones");
+    counters[Counter.JobsUrgent] = engine.urgentJobs;
+    counters[Counter.JobsReady] = engine.jobCounts[JobState.Ready]!;
+    counters[Counter.JobsReserved] =
+      engine.jobCounts[JobState.Reserved]! + engine.jobCounts[JobState.Moving]!;
+    counters[Counter.JobsDelayed] = engine.jobCounts[JobState.Delayed]!;
+    counters[Counter.JobsBuried] = engine.jobCounts[JobState.Buried]!;
+    counters[Counter.TotalJobs] = engine.totalJobs;
+    counters[Counter.JobTimeouts] = engine.jobTimeouts;
+    counters[Counter.Tubes] = engine.tubes.size;
+    counters[Counter.Waiting] = this.waiting();
+  }
+
+  waiting(): number {
+    let waiting = this.engine.waitingAlone;
+    for (const session of this.leadWaits) if (this.stillWaiting(session.engineSession)) waiting++;
+    assert(waiting >= this.engine.waitingAlone, "sessions that wait are counted");
+    return waiting;
+  }
+
+  #sessionOf(client: Session): ShardSession {
+    const session = this.sessions[client.index];
+    assert(session !== undefined, "a session of the engine exists here, too");
+    assert(session.engineSession === client, "a session belongs to its client");
+    return session;
+  }
+
+  reserved(client: Session, slot: number): void {
+    assert(slot >= 0, "a session that waited gets a job of this shard");
+    const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone gets no job");
+    this.leadWaits.delete(session);
+    this.giveJob(session, slot, 0);
+    this.resume(session);
+  }
+
+  timedOut(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that timed out is over");
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.timedOut);
+    this.resume(session);
+  }
+
+  deadlineSoon(client: Session): void {
+    assert(client.waiting === Waiting.No, "a wait that a deadline ended is over");
+    const session = this.#sessionOf(client);
+    session.endBatch();
+    this.replies.fixed(session, Reply.deadlineSoon);
+    this.resume(session);
+  }
+
+  waitDue(client: Session): void {
+    const session = this.#sessionOf(client);
+    assert(!session.ended, "a client that is gone waits for nothing");
+    this.replies.signal(session, ResponseKind.WaitDue, session.waitNumber);
+  }
+
+  claim(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.#claims[session.acceptor]!.claim(session.connectionSlot, session.waitNumber);
+  }
+
+  stillWaiting(client: Session): boolean {
+    const session = this.#sessionOf(client);
+    return this.#claims[session.acceptor]!.isOpen(session.connectionSlot, session.waitNumber);
+  }
+
+  // --- sessions and tubes ------------------------------------------------------------------------
+
+  #place(session: ShardSession, acceptor: number, connectionSlot: number): void {
+    const index = connectionSlot * this.portCount + acceptor;
+    assert(
+      acceptor < this.portCount && connectionSlot >= 0,
+      "a connection that arrives has a port and a slot",
+    );
+    assert(this.sessions[index] === undefined, "a slot has one session");
+    assert(session.deferred === undefined, "a connection moves without deferred messages");
+    session.acceptor = acceptor;
+    session.connectionSlot = connectionSlot;
+    this.engine.adoptSession(session.engineSession, index);
+    this.sessions[index] = session;
+  }
+
+  ownsTube(name: string): boolean {
+    return this.tubeSetter.owns(name);
+  }
+
+  nextTubeSequence(): number {
+    return 1 + this.#tubeSequences.take();
   }
 }

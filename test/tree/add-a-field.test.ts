@@ -84,14 +84,9 @@ const COUNTER: readonly Edit[] = [
     `  touches: { at: 6, attribute: 28, says: "How often its worker renewed the reservation." },\n`,
   ],
   [
-    "src/engine/reservations.ts",
+    "src/engine/queue-core.ts",
     "    this.jobTouches++;\n",
     "    this.policies.failures.countRare(slot, JobCounter.touches);\n",
-  ],
-  [
-    "src/engine/reservations.ts",
-    `import { assert, CHECKED } from "../base/assert.ts";\n`,
-    `import { JobCounter } from "../schema/job.ts";\n`,
   ],
   [
     "src/protocol/README.md",
@@ -121,7 +116,7 @@ const SETTING: readonly Edit[] = [
     `  maxDelay: row("duration", { unset: UNLIMITED, label: "longest delay", hint: "of a put" }),\n`,
   ],
   [
-    "src/engine/job-commands.ts",
+    "src/engine/queue-core.ts",
     "    if (refusal !== Outcome.Done) return refusal;\n    if (this.records?.roomForPut() === false) return Outcome.NoRoom;\n",
     "    if (tube.policy !== undefined) delayMs = Math.min(delayMs, tube.policy.maxDelayMs);\n",
   ],

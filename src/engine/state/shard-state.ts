@@ -127,7 +127,7 @@ export class ShardState {
   }
 
   /** Counts a burial of a job, or takes it back (-1). */
-  protected countBury(slot: number, tube: Tube, change: 1 | -1 = 1): void {
+  countBury(slot: number, tube: Tube, change: 1 | -1 = 1): void {
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);
     tube.buries += change;

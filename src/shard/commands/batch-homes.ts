@@ -154,7 +154,7 @@ export class BatchHomes {
     assert(this.#isHome(facts), "only its home decides on a batch");
     const { engine, records } = this.#options;
     records?.batch(facts);
-    engine.assumeBatch(facts);
+    engine.batchEnds.assume(facts);
   }
 
   /** Has all shards asked about a batch. */
@@ -339,7 +339,7 @@ export class BatchHomes {
   }
 
   #assume(from: number, facts: BatchFacts): void {
-    const batch = this.#options.engine.assumeBatch(facts);
+    const batch = this.#options.engine.batchEnds.assume(facts);
     writeBatchReport(
       this.#beginMessage(TransferMessage.BatchReport, from, BATCH_REPORT_BYTES),
       facts.number,

@@ -63,7 +63,9 @@ export class DeleteMany implements SlicedCommand {
 
   get awaitedJob(): number | undefined {
     const { id } = this.#ids;
-    return this.#isBegun && this.#engine.isMoving(id) && !this.#replies.isElsewhere(id) ? id : undefined;
+    return this.#isBegun && this.#engine.transfers.isMoving(id) && !this.#replies.isElsewhere(id)
+      ? id
+      : undefined;
   }
 
   step(jobsMax: number, nowMs: number): boolean {
@@ -81,7 +83,7 @@ export class DeleteMany implements SlicedCommand {
   #delete(id: number, nowMs: number): void {
     assert(this.#done < this.jobs, "no more jobs are deleted than were named");
     // The job has arrived elsewhere, and the confirmation is still in flight.
-    const hasLeft = this.#engine.isMoving(id);
+    const hasLeft = this.#engine.transfers.isMoving(id);
     if (!hasLeft && this.#engine.delete(this.#session.engineSession, id, nowMs) === Outcome.Done) {
       this.#results[this.#done] = Deleted.Yes;
       return;
@@ -252,8 +254,8 @@ export const deleteBatch: ShardCommand = (shard, session, { ids, count, flags })
 export const release: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
   const { id, pri, delaySeconds, flags, reason } = request;
   const outcome = engine.release(session.engineSession, id, pri, delaySeconds, nowMs, reason);
-  if (outcome === Outcome.Done && engine.policies.deaths.someLeave && engine.isLeaving(id)) {
-    const leaving = (): number | undefined => (engine.isLeaving(id) ? id : undefined);
+  if (outcome === Outcome.Done && engine.policies.deaths.someLeave && engine.transfers.isLeaving(id)) {
+    const leaving = (): number | undefined => (engine.transfers.isLeaving(id) ? id : undefined);
     slicedCommands.join(session, new AwaitJob(leaving, () => replies.fixed(session, Reply.released)));
     return;
   }
@@ -313,7 +315,7 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
   };
   let outcome: Outcome;
   try {
-    outcome = engine.update(session.engineSession, id, change, nowMs);
+    outcome = engine.changes.update(session.engineSession, id, change, nowMs);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     outcome = Outcome.NoRoom;
@@ -398,7 +400,7 @@ export const inspectJob: ShardCommand = afterHolder(tellJob);
 
 export const locate: ShardCommand = ({ engine, replies, nowMs }, session, { id }) => {
   engine.runDue(nowMs);
-  const isHere = engine.find(id) !== NO_SLOT && !(engine.isMoving(id) && replies.isElsewhere(id));
+  const isHere = engine.find(id) !== NO_SLOT && !(engine.transfers.isMoving(id) && replies.isElsewhere(id));
   // A delete that is not durable yet may have removed it.
   if (!isHere) replies.dependOnAll();
   replies.settled(session, isHere ? 1 : 0);

@@ -210,7 +210,7 @@ export class JobListing implements SlicedCommand {
   #hasLeft(slot: number): boolean {
     const id = this.#engine.jobs.pageOf(slot).id[rowOf(slot)]!;
     assert(id > 0, "a job that is found has an id");
-    return this.#engine.isMoving(id) && this.#replies.isElsewhere(id);
+    return this.#engine.transfers.isMoving(id) && this.#replies.isElsewhere(id);
   }
 
   /** Adds a job. Returns false if there is no room; the first one always fits. */

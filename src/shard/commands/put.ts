@@ -226,7 +226,7 @@ export class PutIntake {
       outcome = this.#engine.put(session.engineSession, job, body, nowMs, tube, attributes);
       if (outcome === Outcome.Duplicate) {
         const id = this.#engine.policies.duplicateOf;
-        outcome = this.#engine.putAgain(id, job, body, attributes!, nowMs);
+        outcome = this.#engine.changes.putAgain(id, job, body, attributes!, nowMs);
         this.#replyToDuplicate(session, outcome, id, tube);
         if (outcome !== Outcome.Replaced) this.#arena.free(body);
         return;
@@ -257,7 +257,7 @@ export class PutIntake {
         outcome = this.#engine.putWithoutRoom(engineSession, job, nowMs, tube, attributes);
         if (outcome === Outcome.Duplicate) {
           const id = this.#engine.policies.duplicateOf;
-          outcome = this.#engine.putAgain(id, job, EMPTY_BODY, attributes, nowMs);
+          outcome = this.#engine.changes.putAgain(id, job, EMPTY_BODY, attributes, nowMs);
           this.#replyToDuplicate(session, outcome, id, tube);
           return;
         }

@@ -136,7 +136,7 @@ export function reserveMany(
     const slots: number[] = [];
     const isAborted = session.isAborted(number);
     const client = session.engineSession;
-    const outcome = engine.reserveBatch(client, limits, isAborted ? 0 : timeoutMs, atMs, slots);
+    const outcome = engine.batchReserves.reserve(client, limits, isAborted ? 0 : timeoutMs, atMs, slots);
     if (outcome === ReserveOutcome.Waits) return;
     assert(outcome < 0 || outcome === slots.length, "a batch has the jobs that it counts");
     assert(slots.length <= limits.jobsMax, "a batch has no more jobs than were asked for");
@@ -167,7 +167,7 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
   const places = session.engineSession.turns?.decides === true ? [] : undefined;
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    const isCut = engine.listBatch(session.engineSession, limits, atMs, slots, places);
+    const isCut = engine.batchReserves.list(session.engineSession, limits, atMs, slots, places);
     assert(slots.length <= limits.jobsMax, "a list has no more candidates than were asked for");
     assert(places === undefined || places.length === slots.length, "each candidate has its place");
     replies.candidates(session, slots, isCut, places);
@@ -184,7 +184,7 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
   const isWhole = (flags & RequestFlag.Whole) !== 0;
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    const taken = engine.takeBatch(session.engineSession, listed, isSingle, atMs, slots);
+    const taken = engine.batchReserves.take(session.engineSession, listed, isSingle, atMs, slots);
     assert(slots.length === listed.length, "each listed job has a slot or a gap");
     assert(taken >= 0 && taken <= listed.length, "no more jobs are taken than were listed");
     // This must not precede the reserves: the turns of these jobs lie before the batch's final

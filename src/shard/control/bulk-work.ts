@@ -30,7 +30,7 @@ export function actOnJob(
   const slot = engine.find(id);
   if (slot === NO_SLOT) return "not-found";
   // The job is in transit to another shard.
-  if (engine.isMoving(id)) return "reserved";
+  if (engine.transfers.isMoving(id)) return "reserved";
   const isReserved = engine.jobs.pageOf(slot).state[rowOf(slot)] === JobState.Reserved;
   if (act === "release") return engine.timeOutNow(id, nowMs) === Outcome.Done ? "done" : "state";
   if (act === "kick") return engine.kickJob(id, nowMs) === Outcome.Done ? "done" : "state";
@@ -41,7 +41,7 @@ export function actOnJob(
 }
 
 function moveTo({ engine, nowMs }: ControlShard, slot: number, to: string): Answers["job-act"] {
-  const outcome = engine.move(slot, to, false, nowMs);
+  const outcome = engine.changes.move(slot, to, false, nowMs);
   if (outcome === MoveOutcome.Elsewhere) return "elsewhere";
   return outcome === MoveOutcome.Full ? "full" : "done";
 }
@@ -148,14 +148,14 @@ export class BulkWork implements ControlWork {
     const { pri, delay, ttr } = this.#question.set ?? {};
     const change = { pri, delayMs: delay === undefined ? undefined : delay * 1000, ttrSeconds: ttr };
     // The session matters only for reserved jobs, which belong to their holders.
-    return engine.update(engine.session(leaseSession), id, change, nowMs) === Outcome.Done;
+    return engine.changes.update(engine.session(leaseSession), id, change, nowMs) === Outcome.Done;
   }
 
   /** Moves a job. One that goes to another shard counts after its arrival. */
   #move(slot: number, to: string, asReady: boolean): boolean {
     assert(to !== "", "a job moves to a tube");
     const { engine, nowMs } = this.#shard;
-    const outcome = engine.move(slot, to, asReady, nowMs);
+    const outcome = engine.changes.move(slot, to, asReady, nowMs);
     if (outcome === MoveOutcome.Elsewhere) this.#far.send(slot, to, asReady, nowMs);
     if (outcome === MoveOutcome.Full) this.#isFull = true;
     return outcome === MoveOutcome.Moved;
@@ -167,8 +167,8 @@ export class BulkWork implements ControlWork {
    */
   #redrive(slot: number): boolean {
     const { engine } = this.#shard;
-    const origin = engine.originOf(slot);
-    if (origin === engine.tubeOf(slot).name && engine.revive(slot)) return true;
+    const origin = engine.changes.originOf(slot);
+    if (origin === engine.tubeOf(slot).name && engine.changes.revive(slot)) return true;
     return origin !== "" && this.#move(slot, origin, true);
   }
 
@@ -178,7 +178,7 @@ export class BulkWork implements ControlWork {
     const { of } = this.#question;
     // Until its batch has ended, nothing makes such a job ready.
     if (of === "kick") return !engine.batches.waits(slot);
-    return of !== "redrive" || engine.originOf(slot) !== "";
+    return of !== "redrive" || engine.changes.originOf(slot) !== "";
   }
 
   /** Applies the operation to one job if it matches. Returns whether it did. */

@@ -91,7 +91,7 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   rows[at + TubeField.pauseSeconds] = tube.pauseSeconds;
   rows[at + TubeField.pauseUntilMs] = tube.paused ? tube.pauseTimer.atMs : 0;
   // Only the shards of the tubes whose jobs die know the settings that name this tube.
-  const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.originOf(tube.ready.best) !== "";
+  const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.changes.originOf(tube.ready.best) !== "";
   rows[at + TubeField.holdsDead] = holdsDead ? 1 : 0;
   const lost = engine.policies.failures.lostJobOf(tube);
   const page = lost === NO_SLOT ? undefined : engine.jobs.pageOf(lost);

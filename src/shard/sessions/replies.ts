@@ -1,4 +1,4 @@
-// The short replies of a shard, and the beginning that all replies share.
+// Writes a shard's replies into the rings to the acceptors, byte for byte as the clients get them.
 
 import { CR, LF, SPACE } from "../../base/ascii.ts";
 import { assert, CHECKED } from "../../base/assert.ts";
@@ -42,345 +42,10 @@ export interface RecordNumbers {
   readonly lastNumber: number;
 }
 
-class ShortReplies {
-  /** The last record before the current command. The reply waits for later ones. */
-  recordsBefore = 0;
-  protected readonly records: RecordNumbers;
-  protected readonly engine: Engine;
-  protected readonly ports: readonly ReplyPort[];
-  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
-  protected readonly storedBytesMin: number;
-
-  constructor(
-    engine: Engine,
-    ports: readonly ReplyPort[],
-    records: RecordNumbers,
-    storedBytesMin: number = Number.POSITIVE_INFINITY,
-  ) {
-    this.storedBytesMin = storedBytesMin;
-    this.records = records;
-    this.engine = engine;
-    this.ports = ports;
-  }
-
-  /** Sends a fixed reply. */
-  fixed(session: ShardSession, reply: Uint8Array): void {
-    this.bytes(session, reply, 0, reply.length);
-  }
-
-  bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
-    if (CHECKED) assert(at >= 0 && at + length <= source.length, "a reply lies within its source");
-    const port = this.begin(session, 0, length);
-    copyBytes(port.target, port.at, source, at, length);
-  }
-
-  /** Sends `<word><number> CR LF`. */
-  // put 7/10
-  number(session: ShardSession, word: Uint8Array, number: number): void {
-    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "the number in a reply is a count");
-    const port = this.begin(session, 0, word.length + decimalDigits(number) + 2);
-    copyBytes(port.target, port.at, word, 0, word.length);
-    const at = writeDecimal(port.target, port.at + word.length, number);
-    port.target[at] = CR;
-    port.target[at + 1] = LF;
-  }
-
-  /**
-   * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
-   * The view of the kind defines `value` and `word`.
-   */
-  signal(session: ShardSession, kind: number, value = 0, word = 0): void {
-    const port = this.ports[session.acceptor]!;
-    port.beginSignal(kind, session.holdsFlag, session.connectionSlot, 8, value, word);
-    float64[0] = session.engineSession.held.soonestMs;
-    copyBytes(port.target, port.at, float64Bytes, 0, 8);
-  }
-
-  /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
-  dependOnAll(): void {
-    this.recordsBefore = 0;
-  }
-
-  /** Number of the last record so far. */
-  get lastRecord(): number {
-    return this.records.lastNumber % 2 ** 32;
-  }
-
-  /** Sends an Ack after changes. The acceptor's reply waits for their record. */
-  settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    assert(value >= 0, "a count of jobs is not negative");
-    const port = this.ports[session.acceptor]!;
-    const flags = session.holdsFlag | this.durable();
-    const { connectionSlot, engineSession } = session;
-    const bytes = 8 + payload.length;
-    port.beginAck(flags, connectionSlot, bytes, value, this.records.lastNumber % 2 ** 32);
-    float64[0] = engineSession.held.soonestMs;
-    copyBytes(port.target, port.at, float64Bytes, 0, 8);
-    copyBytes(port.target, port.at + 8, payload, 0, payload.length);
-  }
-
-  // --- the beginning of a reply ------------------------------------------------------------------
-
-  protected begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    return this.beginPiece(session, flags | this.durable(), length, this.records.lastNumber);
-  }
-
-  /** Returns ResponseFlag.Durable if the current command has made a record. */
-  protected durable(): number {
-    return this.records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
-  }
-
-  protected beginPiece(
-    session: ShardSession,
-    flags: number,
-    length: number,
-    recordNumber: number,
-  ): ReplyPort {
-    const port = this.ports[session.acceptor]!;
-    if (CHECKED) assert(length > 0, "a reply has bytes");
-    session.sent(length);
-    port.beginReply(flags | session.holdsFlag, session.connectionSlot, length, recordNumber % 2 ** 32);
-    return port;
-  }
-
-  /**
-   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
-   */
-  protected beginStored(
-    session: ShardSession,
-    flags: number,
-    recordNumber: number,
-    part: StoredPart,
-  ): ReplyPort {
-    const port = this.ports[session.acceptor]!;
-    assert(port.isLocal, "only an acceptor in this thread reads the arena");
-    this.engine.bodies.pin(part.handle);
-    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
-    port.beginStored(flags | session.holdsFlag, session.connectionSlot, recordNumber % 2 ** 32, part);
-    return port;
-  }
-}
-
-// The replies of a shard that are too long for one message: they go out in pieces between other
-// commands, as their clients read.
-
 /** Bytes of a long reply in one message. */
 const PIECE_BYTES_MAX = 32 * 1024;
 /** The same for replies that refer to the arena. */
 const STORED_PIECE_BYTES_MAX = 1024 * 1024;
-
-class LongReplies extends ShortReplies {
-  /**
-   * By acceptor, the long replies whose clients have read enough for the next piece, round robin.
-   * No turn looks at the others: any number of clients may not read.
-   */
-  readonly #ready: Set<LongReply | LongBatch>[] = [];
-  /** Number of these. Each turn reads it. */
-  longReady = 0;
-
-  constructor(...parameters: ConstructorParameters<typeof ShortReplies>) {
-    super(...parameters);
-    for (let acceptor = 0; acceptor < this.ports.length; acceptor++) this.#ready.push(new Set());
-  }
-
-  protected beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
-    assert(session.longReply === undefined, "a session reads one reply at a time");
-    const reply: LongBatch = {
-      session,
-      parts,
-      isGathered,
-      flags: isGathered ? 0 : this.durable(),
-      recordNumber: this.records.lastNumber,
-      onRead: () => this.#noteReading(reply),
-    };
-    session.longReply = reply;
-    assert(parts.leftBytes > 0, "a long batch has bytes");
-    this.#noteReading(reply);
-  }
-
-  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
-    const port = this.ports[session.acceptor]!;
-    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
-    const isLast = bytes === parts.leftBytes;
-    assert(bytes > 0, "a piece of a batch has bytes");
-    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
-    if (isGathered)
-      port.beginSignal(ResponseKind.Gathered, pieceFlags | session.holdsFlag, session.connectionSlot, bytes);
-    else this.beginPiece(session, pieceFlags, bytes, recordNumber);
-    parts.copy(port.target, port.at, bytes);
-    return isLast;
-  }
-
-  protected beginLong(
-    session: ShardSession,
-    head: Uint8Array,
-    body: number,
-    bodyBytes: number,
-    flags: number,
-  ): void {
-    assert(session.longReply === undefined, "a session reads one reply at a time");
-    assert(head.length > 0 && bodyBytes >= 0, "a long reply has a first line and a body");
-    this.engine.bodies.pin(body);
-    const reply: LongReply = {
-      session,
-      body,
-      bodyBytes,
-      head,
-      // The flag is set now, because the pieces are sent between other commands.
-      flags: flags | this.durable(),
-      recordNumber: this.records.lastNumber,
-      onRead: () => this.#noteReading(reply),
-      sentBytes: 0,
-    };
-    session.longReply = reply;
-    this.#noteReading(reply);
-  }
-
-  /** Lines up a reply whose client has read enough for the next piece. */
-  #noteReading(reply: LongReply | LongBatch): void {
-    const ready = this.#ready[reply.session.acceptor]!;
-    assert(reply.session.longReply === reply, "a long reply is that of its session");
-    if (!mayGoOn(reply) || ready.has(reply)) return;
-    ready.add(reply);
-    this.longReady++;
-  }
-
-  #leaveLine(reply: LongReply | LongBatch): void {
-    if (this.#ready[reply.session.acceptor]!.delete(reply)) this.longReady--;
-    assert(this.longReady >= 0, "long replies in line are counted");
-  }
-
-  /** Whether a long reply could continue now. */
-  get longHasWork(): boolean {
-    return this.#ready.some((ready, acceptor) => ready.size > 0 && this.#hasRoom(this.ports[acceptor]!));
-  }
-
-  /** Asks for room for the long replies whose clients have read enough. */
-  wantRoomForLong(): void {
-    for (const [acceptor, ready] of this.#ready.entries())
-      if (ready.size > 0) this.ports[acceptor]!.ring.wantRoom();
-  }
-
-  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
-  pumpLong(): ShardSession | undefined {
-    for (const [acceptor, ready] of this.#ready.entries()) {
-      const port = this.ports[acceptor]!;
-      let left = ready.size;
-      for (const reply of ready) {
-        if (left-- === 0 || !this.#hasRoom(port)) break;
-        this.#leaveLine(reply);
-        if (!this.#sendPiece(reply)) {
-          this.#noteReading(reply);
-          continue;
-        }
-        assert(reply.session.longReply === reply, "a long reply belongs to its session");
-        this.#unpin(reply);
-        reply.session.longReply = undefined;
-        return reply.session;
-      }
-    }
-    return undefined;
-  }
-
-  /** Gives up the long reply of a session that ends. */
-  abandonLong(session: ShardSession): void {
-    const reply = session.longReply;
-    if (reply === undefined) return;
-    this.#leaveLine(reply);
-    this.#unpin(reply);
-    session.longReply = undefined;
-  }
-
-  #unpin(reply: LongReply | LongBatch): void {
-    if (reply.parts === undefined) this.engine.bodies.unpin(reply.body);
-    else reply.parts.end();
-  }
-
-  /**
-   * Returns whether a piece of a long reply or list has room: half of the ring is for other
-   * replies.
-   */
-  hasRoomForPiece(session: ShardSession): boolean {
-    return this.#hasRoom(this.ports[session.acceptor]!);
-  }
-
-  #hasRoom(port: ReplyPort): boolean {
-    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
-  }
-
-  /** Sends one piece. Returns true if it was the last. */
-  #sendPiece(reply: LongReply | LongBatch): boolean {
-    assert(!reply.session.ended, "no pieces are sent to a client that is gone");
-    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
-    const { isLocal } = this.ports[reply.session.acceptor]!;
-    return isLocal && reply.bodyBytes >= this.storedBytesMin
-      ? this.#sendStoredPiece(reply)
-      : this.#sendBodyPiece(reply);
-  }
-
-  #sendBodyPiece(reply: LongReply): boolean {
-    const port = this.ports[reply.session.acceptor]!;
-    const headBytes = reply.head.length;
-    const totalBytes = headBytes + reply.bodyBytes + 2;
-    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
-    assert(pieceBytes > 0, "a piece of a reply has bytes");
-    const last = reply.sentBytes + pieceBytes === totalBytes;
-    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
-    this.beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
-    let done = 0;
-    while (done < pieceBytes) {
-      const position = reply.sentBytes + done;
-      const at = port.at + done;
-      const remaining = pieceBytes - done;
-      if (position < headBytes) {
-        const part = Math.min(remaining, headBytes - position);
-        copyBytes(port.target, at, reply.head, position, part);
-        done += part;
-      } else if (position < headBytes + reply.bodyBytes) {
-        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
-        if (reply.body !== EMPTY_BODY)
-          this.engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
-        done += part;
-      } else {
-        port.target[at] = position === totalBytes - 1 ? LF : CR;
-        done++;
-      }
-    }
-    reply.sentBytes += pieceBytes;
-    assert(
-      done === pieceBytes && reply.sentBytes <= totalBytes,
-      "a piece is written whole and within its reply",
-    );
-    return last;
-  }
-
-  /** Sends a piece from the arena: the head goes with the first piece, CR LF with the last. */
-  #sendStoredPiece(reply: LongReply): boolean {
-    assert(
-      reply.sentBytes === 0 || reply.sentBytes >= reply.head.length,
-      "the first piece has the whole head",
-    );
-    const { head, body, bodyBytes } = reply;
-    const headBytes = reply.sentBytes === 0 ? head.length : 0;
-    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
-    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
-    assert(offset >= 0 && length >= 0, "a piece begins within its body");
-    const isLast = offset + length === bodyBytes;
-    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
-    const part = { handle: body, offset, length, isLast, headBytes };
-    const port = this.beginStored(reply.session, flags, reply.recordNumber, part);
-    copyBytes(port.target, port.at, head, 0, headBytes);
-    reply.sentBytes += headBytes + length;
-    return isLast;
-  }
-}
-
-function mayGoOn(reply: LongReply | LongBatch): boolean {
-  if (reply.parts !== undefined && reply.isGathered) return true;
-  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
-}
-
-// Writes a shard's replies into the rings to the acceptors, byte for byte as the clients get them.
 
 /** Longest first line of a reply with a body: RESERVED, two numbers, two spaces, CR LF. */
 const BODY_HEAD_BYTES_MAX = 48;
@@ -392,7 +57,14 @@ const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
 const META = asciiBytes(" meta=");
 const NO_BYTES = new Uint8Array(0);
 
-export class Replies extends LongReplies {
+export class Replies {
+  /** The last record before the current command. The reply waits for later ones. */
+  recordsBefore = 0;
+  readonly #records: RecordNumbers;
+  readonly #engine: Engine;
+  readonly #ports: readonly ReplyPort[];
+  /** The acceptor copies bodies of at least this size itself, if it runs in this thread. */
+  readonly #storedBytesMin: number;
   /** The current command. */
   request: Request = new Request();
   /** Returns whether a job that is not here may be on another shard. */
@@ -405,6 +77,82 @@ export class Replies extends LongReplies {
   readonly #head = new Uint8Array(
     BODY_HEAD_BYTES_MAX + Math.max(LEASE_BYTES_MAX, TUBE_BYTES_MAX) + META_TEXT_BYTES_MAX,
   );
+  /**
+   * By acceptor, the long replies whose clients have read enough for the next piece, round robin.
+   * No turn looks at the others: any number of clients may not read.
+   */
+  readonly #ready: Set<LongReply | LongBatch>[] = [];
+  /** Number of these. Each turn reads it. */
+  longReady = 0;
+
+  constructor(
+    engine: Engine,
+    ports: readonly ReplyPort[],
+    records: RecordNumbers,
+    storedBytesMin: number = Number.POSITIVE_INFINITY,
+  ) {
+    this.#storedBytesMin = storedBytesMin;
+    this.#records = records;
+    this.#engine = engine;
+    this.#ports = ports;
+    for (let acceptor = 0; acceptor < ports.length; acceptor++) this.#ready.push(new Set());
+  }
+
+  /** Sends a fixed reply. */
+  fixed(session: ShardSession, reply: Uint8Array): void {
+    this.bytes(session, reply, 0, reply.length);
+  }
+
+  bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
+    if (CHECKED) assert(at >= 0 && at + length <= source.length, "a reply lies within its source");
+    const port = this.#begin(session, 0, length);
+    copyBytes(port.target, port.at, source, at, length);
+  }
+
+  /** Sends `<word><number> CR LF`. */
+  // put 7/10
+  number(session: ShardSession, word: Uint8Array, number: number): void {
+    if (CHECKED) assert(Number.isInteger(number) && number >= 0, "the number in a reply is a count");
+    const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
+    copyBytes(port.target, port.at, word, 0, word.length);
+    const at = writeDecimal(port.target, port.at + word.length, number);
+    port.target[at] = CR;
+    port.target[at + 1] = LF;
+  }
+
+  /**
+   * Sends a signal to the acceptor itself, with the soonest deadline of the session's jobs here.
+   * The view of the kind defines `value` and `word`.
+   */
+  signal(session: ShardSession, kind: number, value = 0, word = 0): void {
+    const port = this.#ports[session.acceptor]!;
+    port.beginSignal(kind, session.holdsFlag, session.connectionSlot, 8, value, word);
+    float64[0] = session.engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+  }
+
+  /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
+  dependOnAll(): void {
+    this.recordsBefore = 0;
+  }
+
+  /** Number of the last record so far. */
+  get lastRecord(): number {
+    return this.#records.lastNumber % 2 ** 32;
+  }
+
+  /** Sends an Ack after changes. The acceptor's reply waits for their record. */
+  settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
+    assert(value >= 0, "a count of jobs is not negative");
+    const port = this.#ports[session.acceptor]!;
+    const flags = session.holdsFlag | this.#durable();
+    const { connectionSlot, engineSession } = session;
+    const bytes = 8 + payload.length;
+    port.beginAck(flags, connectionSlot, bytes, value, this.#records.lastNumber % 2 ** 32);
+    float64[0] = engineSession.held.soonestMs;
+    copyBytes(port.target, port.at, float64Bytes, 0, 8);
+    copyBytes(port.target, port.at + 8, payload, 0, payload.length);
+  }
 
   /** Answers a command by id. */
   outcome(session: ShardSession, outcome: Outcome, done: Uint8Array, requestFlags: number): void {
@@ -415,7 +163,7 @@ export class Replies extends LongReplies {
   /** Answers NOT_FOUND to a command by id, or has the acceptor look for the job elsewhere. */
   notFound(session: ShardSession, requestFlags: number): void {
     const { id } = this.request;
-    const isHere = this.engine.find(id) !== NO_SLOT;
+    const isHere = this.#engine.find(id) !== NO_SLOT;
     if (!isHere && ((requestFlags & RequestFlag.Probe) !== 0 || this.mayBeElsewhere(id)))
       this.elsewhere(session, this.request, requestFlags);
     else {
@@ -441,7 +189,7 @@ export class Replies extends LongReplies {
     assert(!session.isRedirected, "a command is redirected once");
     assert(op < 256 && options.length < 2 ** 24, "the op and the length of the options share a word");
     session.isRedirected = true;
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     const bytes = REDIRECTED_HEADER_BYTES + options.length + body.length;
     port.beginSignal(ResponseKind.Redirected, session.holdsFlag, session.connectionSlot, bytes, id, pri);
     const view = new DataView(port.target.buffer, port.target.byteOffset + port.at);
@@ -452,6 +200,8 @@ export class Replies extends LongReplies {
     assert(at + body.length === port.at + bytes, "a redirected command has its stated length");
     body.copyTo(port.target, at);
   }
+
+  // --- jobs and texts ----------------------------------------------------------------------------
 
   /** Answers FOUND with the job in `slot`, requested by id, or NOT_FOUND for NO_SLOT. */
   found(session: ShardSession, slot: number, requestFlags: number): void {
@@ -471,7 +221,7 @@ export class Replies extends LongReplies {
     flags: number,
     details: Uint8Array = NO_BYTES,
   ): void {
-    const page = this.engine.jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (CHECKED) assert(page.state[row] !== JobState.Free, "a job that is sent exists");
     const bodyBytes = page.bodyBytes[row]!;
@@ -485,23 +235,23 @@ export class Replies extends LongReplies {
     at += details.length;
     head[at++] = CR;
     head[at++] = LF;
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     assert(at <= head.length, "a first line fits into its scratch space");
-    const isStored = port.isLocal && bodyBytes >= this.storedBytesMin;
+    const isStored = port.isLocal && bodyBytes >= this.#storedBytesMin;
     const wholeBytesMax = isStored ? Number.POSITIVE_INFINITY : port.payloadBytesMax;
     if (at + bodyBytes + 2 > Math.min(wholeBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.beginLong(session, head.slice(0, at), body, bodyBytes, flags);
+      this.#beginLong(session, head.slice(0, at), body, bodyBytes, flags);
       return;
     }
     if (isStored) {
       const part = { handle: body, offset: 0, length: bodyBytes, isLast: true, headBytes: at };
-      this.beginStored(session, flags | this.durable(), this.records.lastNumber, part);
+      this.#beginStored(session, flags | this.#durable(), this.#records.lastNumber, part);
       copyBytes(port.target, port.at, head, 0, at);
       return;
     }
-    this.begin(session, flags, at + bodyBytes + 2);
+    this.#begin(session, flags, at + bodyBytes + 2);
     copyBytes(port.target, port.at, head, 0, at);
-    this.engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
+    this.#engine.bodies.read(body, 0, port.target, port.at + at, bodyBytes);
     port.target[port.at + at + bodyBytes] = CR;
     port.target[port.at + at + bodyBytes + 1] = LF;
   }
@@ -509,14 +259,14 @@ export class Replies extends LongReplies {
   /** Sends OK with an ASCII text. */
   text(session: ShardSession, text: string): void {
     const head = `OK ${text.length}\r\n`;
-    if (head.length + text.length + 2 <= this.ports[session.acceptor]!.payloadBytesMax)
+    if (head.length + text.length + 2 <= this.#ports[session.acceptor]!.payloadBytesMax)
       this.fixed(session, asciiBytes(`${head}${text}\r\n`));
     else this.#longText(session, asciiBytes(head), asciiBytes(text));
   }
 
   /** Sends a long text in pieces. Until it is sent, it is stored as a body in the arena. */
   #longText(session: ShardSession, head: Uint8Array, text: Uint8Array): void {
-    const { bodies } = this.engine;
+    const { bodies } = this.#engine;
     let body: number = EMPTY_BODY;
     try {
       body = bodies.allocate(text.length);
@@ -527,14 +277,16 @@ export class Replies extends LongReplies {
       this.fixed(session, Reply.outOfMemory);
       return;
     }
-    this.beginLong(session, head, body, text.length, 0);
+    this.#beginLong(session, head, body, text.length, 0);
     bodies.free(body);
   }
+
+  // --- candidates, batches and gathered answers --------------------------------------------------
 
   /** Names the best job that the session could get here, without taking it. */
   candidate(session: ShardSession, nowMs: number): void {
     const { turns } = session.engineSession;
-    const slot = this.engine.bestReady(session.engineSession, nowMs);
+    const slot = this.#engine.bestReady(session.engineSession, nowMs);
     if (turns?.decides === true) {
       this.#candidateInTurn(session, slot);
       return;
@@ -543,7 +295,7 @@ export class Replies extends LongReplies {
       this.signal(session, ResponseKind.Absent);
       return;
     }
-    const page = this.engine.jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     assert(page.state[rowOf(slot)] === JobState.Ready, "a candidate is ready");
     this.signal(session, ResponseKind.Candidate, page.id[rowOf(slot)]!, page.pri[rowOf(slot)]!);
   }
@@ -556,9 +308,9 @@ export class Replies extends LongReplies {
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
     TurnsView.write(payload, turns.floor, turns.earliest);
     TurnsView.writePlace(payload, turns.place);
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     const isThere = slot !== NO_SLOT;
-    const page = isThere ? this.engine.jobs.pageOf(slot) : undefined;
+    const page = isThere ? this.#engine.jobs.pageOf(slot) : undefined;
     port.beginSignal(
       isThere ? ResponseKind.Candidate : ResponseKind.Absent,
       session.holdsFlag,
@@ -582,15 +334,15 @@ export class Replies extends LongReplies {
     parts.begin();
     this.#addLine(ReplyWord.reservedBatch, slots.length);
     for (const slot of slots) this.#addJob(slot, details);
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     if (parts.bytes <= Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.begin(session, 0, parts.bytes);
-      parts.copyTo(this.engine.bodies, port.target, port.at);
-    } else if (slots.length > 1) this.beginLongBatch(session, parts.keep(this.engine.bodies), false);
+      this.#begin(session, 0, parts.bytes);
+      parts.copyTo(this.#engine.bodies, port.target, port.at);
+    } else if (slots.length > 1) this.#beginLongBatch(session, parts.keep(this.#engine.bodies), false);
     else {
-      const page = this.engine.jobs.pageOf(slots[0]!);
+      const page = this.#engine.jobs.pageOf(slots[0]!);
       const row = rowOf(slots[0]!);
-      this.beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
+      this.#beginLong(session, parts.lines.slice(), page.body[row]!, page.bodyBytes[row]!, 0);
     }
   }
 
@@ -620,13 +372,13 @@ export class Replies extends LongReplies {
 
   #sendGathered(session: ShardSession): void {
     const parts = this.#parts;
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     if (parts.bytes > Math.min(port.payloadBytesMax, ReplyCredit.WholeReplyBytesMax)) {
-      this.beginLongBatch(session, parts.keep(this.engine.bodies), true);
+      this.#beginLongBatch(session, parts.keep(this.#engine.bodies), true);
       return;
     }
     port.beginSignal(ResponseKind.Gathered, session.holdsFlag, session.connectionSlot, parts.bytes);
-    parts.copyTo(this.engine.bodies, port.target, port.at);
+    parts.copyTo(this.#engine.bodies, port.target, port.at);
   }
 
   /**
@@ -640,7 +392,7 @@ export class Replies extends LongReplies {
     isCut: boolean,
     places: readonly number[] | undefined,
   ): void {
-    const port = this.ports[session.acceptor]!;
+    const port = this.#ports[session.acceptor]!;
     const { turns } = session.engineSession;
     const listAt = places === undefined ? 8 : TURNS_LIST_AT;
     const entryBytes = places === undefined ? CANDIDATE_BYTES : TURNS_ENTRY_BYTES;
@@ -649,7 +401,7 @@ export class Replies extends LongReplies {
     const payload = new DataView(new ArrayBuffer(listAt + count * entryBytes));
     if (places !== undefined) TurnsView.write(payload, turns!.floor, turns!.earliest);
     payload.setFloat64(0, session.engineSession.held.soonestMs, true);
-    const { jobs } = this.engine;
+    const { jobs } = this.#engine;
     assert(places === undefined || places.length >= count, "each candidate has a place in turn");
     for (let index = 0; index < count; index++) {
       const slot = slots[index]!;
@@ -680,7 +432,7 @@ export class Replies extends LongReplies {
 
   /** Adds `RESERVED <id> <bytes>[ <tube>][ meta=<pair>]… CR LF <body> CR LF` as a part. */
   #addJob(slot: number, details: number): void {
-    const page = this.engine.jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const head = this.#head;
     const bodyBytes = page.bodyBytes[row]!;
@@ -690,7 +442,7 @@ export class Replies extends LongReplies {
     at = writeDecimal(head, at, bodyBytes);
     if ((details & RequestFlag.Tubes) !== 0) {
       head[at++] = SPACE;
-      const { name } = this.engine.tubeOf(slot);
+      const { name } = this.#engine.tubeOf(slot);
       for (let index = 0; index < name.length; index++) head[at++] = name.charCodeAt(index);
     }
     if ((details & RequestFlag.Meta) !== 0) at = this.#writeMeta(slot, at);
@@ -704,7 +456,7 @@ export class Replies extends LongReplies {
   /** Writes the pairs of a job at `at` of its line. Returns their end. */
   #writeMeta(slot: number, at: number): number {
     const head = this.#head;
-    const fixed = this.engine.policies.attributes.fixedAttributes(slot);
+    const fixed = this.#engine.policies.attributes.fixedAttributes(slot);
     let end = at;
     for (let from = 0; from + 2 <= fixed.length; from += 2 + fixed[from + 1]!) {
       if (fixed[from] !== Attribute.Meta) continue;
@@ -715,4 +467,229 @@ export class Replies extends LongReplies {
     }
     return end;
   }
+
+  // --- long replies ------------------------------------------------------------------------------
+
+  // They go out in pieces between other commands, as their clients read.
+
+  #beginLongBatch(session: ShardSession, parts: PartsCursor, isGathered: boolean): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    const reply: LongBatch = {
+      session,
+      parts,
+      isGathered,
+      flags: isGathered ? 0 : this.#durable(),
+      recordNumber: this.#records.lastNumber,
+      onRead: () => this.#noteReading(reply),
+    };
+    session.longReply = reply;
+    assert(parts.leftBytes > 0, "a long batch has bytes");
+    this.#noteReading(reply);
+  }
+
+  #sendBatchPiece({ session, parts, isGathered, flags, recordNumber }: LongBatch): boolean {
+    const port = this.#ports[session.acceptor]!;
+    const bytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, parts.leftBytes);
+    const isLast = bytes === parts.leftBytes;
+    assert(bytes > 0, "a piece of a batch has bytes");
+    const pieceFlags = flags | (isLast ? 0 : ResponseFlag.More);
+    if (isGathered)
+      port.beginSignal(ResponseKind.Gathered, pieceFlags | session.holdsFlag, session.connectionSlot, bytes);
+    else this.#beginPiece(session, pieceFlags, bytes, recordNumber);
+    parts.copy(port.target, port.at, bytes);
+    return isLast;
+  }
+
+  #beginLong(session: ShardSession, head: Uint8Array, body: number, bodyBytes: number, flags: number): void {
+    assert(session.longReply === undefined, "a session reads one reply at a time");
+    assert(head.length > 0 && bodyBytes >= 0, "a long reply has a first line and a body");
+    this.#engine.bodies.pin(body);
+    const reply: LongReply = {
+      session,
+      body,
+      bodyBytes,
+      head,
+      // The flag is set now, because the pieces are sent between other commands.
+      flags: flags | this.#durable(),
+      recordNumber: this.#records.lastNumber,
+      onRead: () => this.#noteReading(reply),
+      sentBytes: 0,
+    };
+    session.longReply = reply;
+    this.#noteReading(reply);
+  }
+
+  /** Lines up a reply whose client has read enough for the next piece. */
+  #noteReading(reply: LongReply | LongBatch): void {
+    const ready = this.#ready[reply.session.acceptor]!;
+    assert(reply.session.longReply === reply, "a long reply is that of its session");
+    if (!mayGoOn(reply) || ready.has(reply)) return;
+    ready.add(reply);
+    this.longReady++;
+  }
+
+  #leaveLine(reply: LongReply | LongBatch): void {
+    if (this.#ready[reply.session.acceptor]!.delete(reply)) this.longReady--;
+    assert(this.longReady >= 0, "long replies in line are counted");
+  }
+
+  /** Whether a long reply could continue now. */
+  get longHasWork(): boolean {
+    return this.#ready.some((ready, acceptor) => ready.size > 0 && this.#hasRoom(this.#ports[acceptor]!));
+  }
+
+  /** Asks for room for the long replies whose clients have read enough. */
+  wantRoomForLong(): void {
+    for (const [acceptor, ready] of this.#ready.entries())
+      if (ready.size > 0) this.#ports[acceptor]!.ring.wantRoom();
+  }
+
+  /** Sends pieces round robin. Returns a session whose reply is complete, until there is none. */
+  pumpLong(): ShardSession | undefined {
+    for (const [acceptor, ready] of this.#ready.entries()) {
+      const port = this.#ports[acceptor]!;
+      let left = ready.size;
+      for (const reply of ready) {
+        if (left-- === 0 || !this.#hasRoom(port)) break;
+        this.#leaveLine(reply);
+        if (!this.#sendPiece(reply)) {
+          this.#noteReading(reply);
+          continue;
+        }
+        assert(reply.session.longReply === reply, "a long reply belongs to its session");
+        this.#unpin(reply);
+        reply.session.longReply = undefined;
+        return reply.session;
+      }
+    }
+    return undefined;
+  }
+
+  /** Gives up the long reply of a session that ends. */
+  abandonLong(session: ShardSession): void {
+    const reply = session.longReply;
+    if (reply === undefined) return;
+    this.#leaveLine(reply);
+    this.#unpin(reply);
+    session.longReply = undefined;
+  }
+
+  #unpin(reply: LongReply | LongBatch): void {
+    if (reply.parts === undefined) this.#engine.bodies.unpin(reply.body);
+    else reply.parts.end();
+  }
+
+  /**
+   * Returns whether a piece of a long reply or list has room: half of the ring is for other
+   * replies.
+   */
+  hasRoomForPiece(session: ShardSession): boolean {
+    return this.#hasRoom(this.#ports[session.acceptor]!);
+  }
+
+  #hasRoom(port: ReplyPort): boolean {
+    return port.ring.used <= port.ring.messageBytesMax && !port.blocked && !port.storedIsFull;
+  }
+
+  /** Sends one piece. Returns true if it was the last. */
+  #sendPiece(reply: LongReply | LongBatch): boolean {
+    assert(!reply.session.ended, "no pieces are sent to a client that is gone");
+    if (reply.parts !== undefined) return this.#sendBatchPiece(reply);
+    const { isLocal } = this.#ports[reply.session.acceptor]!;
+    return isLocal && reply.bodyBytes >= this.#storedBytesMin
+      ? this.#sendStoredPiece(reply)
+      : this.#sendBodyPiece(reply);
+  }
+
+  #sendBodyPiece(reply: LongReply): boolean {
+    const port = this.#ports[reply.session.acceptor]!;
+    const headBytes = reply.head.length;
+    const totalBytes = headBytes + reply.bodyBytes + 2;
+    const pieceBytes = Math.min(PIECE_BYTES_MAX, port.payloadBytesMax, totalBytes - reply.sentBytes);
+    assert(pieceBytes > 0, "a piece of a reply has bytes");
+    const last = reply.sentBytes + pieceBytes === totalBytes;
+    const flags = reply.flags | (last ? 0 : ResponseFlag.More);
+    this.#beginPiece(reply.session, flags, pieceBytes, reply.recordNumber);
+    let done = 0;
+    while (done < pieceBytes) {
+      const position = reply.sentBytes + done;
+      const at = port.at + done;
+      const remaining = pieceBytes - done;
+      if (position < headBytes) {
+        const part = Math.min(remaining, headBytes - position);
+        copyBytes(port.target, at, reply.head, position, part);
+        done += part;
+      } else if (position < headBytes + reply.bodyBytes) {
+        const part = Math.min(remaining, headBytes + reply.bodyBytes - position);
+        if (reply.body !== EMPTY_BODY)
+          this.#engine.bodies.read(reply.body, position - headBytes, port.target, at, part);
+        done += part;
+      } else {
+        port.target[at] = position === totalBytes - 1 ? LF : CR;
+        done++;
+      }
+    }
+    reply.sentBytes += pieceBytes;
+    assert(
+      done === pieceBytes && reply.sentBytes <= totalBytes,
+      "a piece is written whole and within its reply",
+    );
+    return last;
+  }
+
+  /** Sends a piece from the arena: the head goes with the first piece, CR LF with the last. */
+  #sendStoredPiece(reply: LongReply): boolean {
+    assert(
+      reply.sentBytes === 0 || reply.sentBytes >= reply.head.length,
+      "the first piece has the whole head",
+    );
+    const { head, body, bodyBytes } = reply;
+    const headBytes = reply.sentBytes === 0 ? head.length : 0;
+    const offset = reply.sentBytes === 0 ? 0 : reply.sentBytes - head.length;
+    const length = Math.min(STORED_PIECE_BYTES_MAX, bodyBytes - offset);
+    assert(offset >= 0 && length >= 0, "a piece begins within its body");
+    const isLast = offset + length === bodyBytes;
+    const flags = reply.flags | (isLast ? 0 : ResponseFlag.More);
+    const part = { handle: body, offset, length, isLast, headBytes };
+    const port = this.#beginStored(reply.session, flags, reply.recordNumber, part);
+    copyBytes(port.target, port.at, head, 0, headBytes);
+    reply.sentBytes += headBytes + length;
+    return isLast;
+  }
+
+  // --- the beginning of a reply ------------------------------------------------------------------
+
+  #begin(session: ShardSession, flags: number, length: number): ReplyPort {
+    return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
+  }
+
+  /** Returns ResponseFlag.Durable if the current command has made a record. */
+  #durable(): number {
+    return this.#records.lastNumber !== this.recordsBefore ? ResponseFlag.Durable : 0;
+  }
+
+  #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    if (CHECKED) assert(length > 0, "a reply has bytes");
+    session.sent(length);
+    port.beginReply(flags | session.holdsFlag, session.connectionSlot, length, recordNumber % 2 ** 32);
+    return port;
+  }
+
+  /**
+   * Begins a reply with a body part that the acceptor copies itself. The caller writes the head.
+   */
+  #beginStored(session: ShardSession, flags: number, recordNumber: number, part: StoredPart): ReplyPort {
+    const port = this.#ports[session.acceptor]!;
+    assert(port.isLocal, "only an acceptor in this thread reads the arena");
+    this.#engine.bodies.pin(part.handle);
+    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
+    port.beginStored(flags | session.holdsFlag, session.connectionSlot, recordNumber % 2 ** 32, part);
+    return port;
+  }
+}
+
+function mayGoOn(reply: LongReply | LongBatch): boolean {
+  if (reply.parts !== undefined && reply.isGathered) return true;
+  return reply.session.unreadBytes < ReplyCredit.LongUnreadBytesMax;
 }

@@ -183,7 +183,7 @@ export class DeadLetters {
   #take(nowMs: number): void {
     const id = this.#ids[this.#at++]!;
     assert(id > 0, "a job that leaves has an id");
-    const target = this.#engine.leavesFor(id, nowMs);
+    const target = this.#engine.transfers.leavesFor(id, nowMs);
     if (target === "") return;
     const slot = this.#engine.find(id);
     assert(slot !== NO_SLOT, "a dead job that leaves is still here");
@@ -219,7 +219,7 @@ export class FarUpdate implements SlicedCommand, Sender {
     const transfer = transferSender.begin(tube, isHeld ? Travel.Handed : Travel.Update, this);
     // Moving a reserved job releases it.
     transfer.delayMs = change.delayMs ?? (isHeld ? 0 : undefined);
-    transfer.facts = engine.changedFacts(slot, change, nowMs);
+    transfer.facts = engine.changes.changedFacts(slot, change, nowMs);
     transferSender.add(transfer, slot, nowMs);
     transferSender.send(transfer);
   }

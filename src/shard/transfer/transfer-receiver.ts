@@ -138,7 +138,7 @@ export class TransferReceiver {
       attributesEnd === at + RECORD_FIXED_BYTES
         ? undefined
         : this.#attributes.read(bytes, at + RECORD_FIXED_BYTES, attributesEnd, 0);
-    const outcome = engine.arrive(job, body, attributes, manifest, nowMs);
+    const outcome = engine.transfers.arrive(job, body, attributes, manifest, nowMs);
     if (outcome === Outcome.Done) onArrived(job.id);
     else engine.bodies.free(body);
     return outcome;

@@ -134,7 +134,7 @@ export class TransferSender {
     transfer.bytes += this.#bytesOf(slot);
     assert(transfer.ids.length <= TRANSFER_JOBS_MAX, "a transfer has no more jobs than its limit");
     assert(transfer.ids.length === 1 || transfer.bytes <= this.#bytesMax, "a transfer has room for its jobs");
-    engine.depart(slot, transfer.number, nowMs);
+    engine.transfers.depart(slot, transfer.number, nowMs);
   }
 
   /** Queues a complete transfer. */
@@ -257,7 +257,7 @@ export class TransferSender {
       writer.uint32(Attribute.AttemptsBase, facts.attemptsBase);
     }
     const attributes = writer.bytes.subarray(0, writer.pad());
-    const before = engine.stateBefore(slot);
+    const before = engine.transfers.stateBefore(slot);
     fillRecordFields(this.#fields, page, row, before === JobState.Reserved ? JobState.Ready : before, 0);
     if (facts !== undefined) {
       this.#fields.pri = facts.pri;
@@ -314,8 +314,8 @@ export class TransferSender {
     this.#underWay.delete(number);
     const { engine } = this.#options;
     for (const [index, id] of transfer.ids.entries()) {
-      if (index < taken) engine.departed(id, number, nowMs);
-      else engine.stay(id, number, nowMs);
+      if (index < taken) engine.transfers.departed(id, number, nowMs);
+      else engine.transfers.stay(id, number, nowMs);
     }
     transfer.sender.landed(transfer, taken, refusal);
     for (const id of transfer.ids) this.#options.onLanded(id);

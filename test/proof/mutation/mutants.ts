@@ -7,7 +7,7 @@ import type { Node, SourceFile } from "typescript/unstable/ast";
 import { SyntaxKind } from "typescript/unstable/ast";
 
 export interface Mutant {
-  /** Below the root, as src/engine/delivery.ts. */
+  /** Below the root, as src/engine/queue-core.ts. */
   readonly file: string;
   readonly start: number;
   readonly end: number;

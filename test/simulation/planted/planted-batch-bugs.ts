@@ -41,8 +41,8 @@ function changeCandidates(
 export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
   plantedInBatches("a batch of one shard goes on behind a lost job", ({ shards }) => {
     for (const { engine } of shards) {
-      const reserve = engine.reserveBatch.bind(engine);
-      engine.reserveBatch = (session, limits, timeoutMs, nowMs, into) => {
+      const reserve = engine.batchReserves.reserve.bind(engine.batchReserves);
+      engine.batchReserves.reserve = (session, limits, timeoutMs, nowMs, into) => {
         const count = reserve(session, limits, timeoutMs, nowMs, into);
         if (count <= 0 || count === limits.jobsMax) return count;
         const more: number[] = [];
@@ -57,8 +57,9 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
       list.setUint32(at + 12, list.getUint32(at + 12, true) & 0x7fffffff, true),
     );
     for (const { engine } of server.shards) {
-      const take = engine.takeBatch.bind(engine);
-      engine.takeBatch = (session, ids, _isAlone, nowMs, into) => take(session, ids, true, nowMs, into);
+      const take = engine.batchReserves.take.bind(engine.batchReserves);
+      engine.batchReserves.take = (session, ids, _isAlone, nowMs, into) =>
+        take(session, ids, true, nowMs, into);
     }
   }),
   plantedInBatches("a batch over several shards is not in the order of priorities", (server) => {
@@ -67,8 +68,8 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
   plantedInBatches("a batch over several shards does not count the bytes of bodies", (server) => {
     changeCandidates(server, (list, at) => list.setUint32(at + 12, 0, true));
     for (const { engine } of server.shards) {
-      const take = engine.takeBatch.bind(engine);
-      engine.takeBatch = (session, jobs, isAlone, nowMs, into) => {
+      const take = engine.batchReserves.take.bind(engine.batchReserves);
+      engine.batchReserves.take = (session, jobs, isAlone, nowMs, into) => {
         const ofAnySize = jobs.map((job) => ({ ...job, bodyBytes: Number.POSITIVE_INFINITY }));
         return take(session, ofAnySize, isAlone, nowMs, into);
       };

@@ -33,8 +33,8 @@ function blindly<Result>({ batches }: Engine, run: () => Result): Result {
 
 export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
   plantedInFlows("a put that replaces a job that waits for a batch makes it ready", (engine) => {
-    const putAgain = engine.putAgain.bind(engine);
-    engine.putAgain = (...put) => blindly(engine, () => putAgain(...put));
+    const putAgain = engine.changes.putAgain.bind(engine.changes);
+    engine.changes.putAgain = (...put) => blindly(engine, () => putAgain(...put));
   }),
   plantedInFlows("a member that expires and is buried is still open", (engine) => {
     const { policies, batches } = engine;
@@ -64,13 +64,13 @@ export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
       assume(facts.state === BatchState.Opening ? { ...facts, state: BatchState.Open } : facts);
   }),
   plantedInDurableFlows("what a worker holds at a cancel is spared by the pass only", ({ shards }) => {
-    for (const { engine } of shards) engine.assumeBatch = (facts) => engine.batches.assume(facts);
+    for (const { engine } of shards) engine.batchEnds.assume = (facts) => engine.batches.assume(facts);
   }),
   plantedInDurableFlows("what a worker holds at a cancel is spared unlogged", ({ shards, records }) => {
     for (const [shard, log] of records.entries()) {
       const { engine } = shards[shard]!;
-      const assume = engine.assumeBatch.bind(engine);
-      engine.assumeBatch = (facts) => {
+      const assume = engine.batchEnds.assume.bind(engine.batchEnds);
+      engine.batchEnds.assume = (facts) => {
         const { updated } = log;
         log.updated = () => {};
         const batch = assume(facts);

@@ -7,8 +7,8 @@ export const PLANTED_JOB_BUGS: readonly PlantedBug[] = [
   plantedInExtension("update-job is not logged", ({ shards, records }) => {
     for (const [shard, { engine }] of shards.entries()) {
       const log = records[shard];
-      const update = engine.update.bind(engine);
-      engine.update = (...args) => {
+      const update = engine.changes.update.bind(engine.changes);
+      engine.changes.update = (...args) => {
         if (log === undefined) return update(...args);
         const { updated } = log;
         log.updated = () => {};
@@ -22,8 +22,8 @@ export const PLANTED_JOB_BUGS: readonly PlantedBug[] = [
   }),
   plantedInExtension("a ready job with another priority keeps its place in the queue", ({ shards }) => {
     for (const { engine } of shards) {
-      const update = engine.update.bind(engine);
-      engine.update = (session, id, change, nowMs) => {
+      const update = engine.changes.update.bind(engine.changes);
+      engine.changes.update = (session, id, change, nowMs) => {
         const outcome = update(session, id, { ...change, pri: undefined }, nowMs);
         const slot = outcome === 0 ? engine.find(id) : NO_SLOT;
         if (slot !== NO_SLOT && change.pri !== undefined)
@@ -34,8 +34,8 @@ export const PLANTED_JOB_BUGS: readonly PlantedBug[] = [
   }),
   plantedInExtension("update-job with a new ttr leaves the present reservation as it was", ({ shards }) => {
     for (const { engine } of shards) {
-      const update = engine.update.bind(engine);
-      engine.update = (session, id, { ttrSeconds, ...change }, nowMs) => {
+      const update = engine.changes.update.bind(engine.changes);
+      engine.changes.update = (session, id, { ttrSeconds, ...change }, nowMs) => {
         const outcome = update(session, id, { ...change, ttrSeconds: undefined }, nowMs);
         const slot = outcome === 0 ? engine.find(id) : NO_SLOT;
         if (slot !== NO_SLOT && ttrSeconds !== undefined)

@@ -65,33 +65,33 @@ function without<Target extends object, Name extends keyof Target, Result>(
 
 export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine("a job is lost between two shards", (engine) => {
-    const { arrive } = engine;
+    const { arrive } = engine.transfers;
     const isLost = everyNth(3);
-    engine.arrive = (...args) => (isLost() ? Outcome.Done : arrive.apply(engine, args));
+    engine.transfers.arrive = (...args) => (isLost() ? Outcome.Done : arrive.apply(engine.transfers, args));
   }),
   plantedInEngine("a job that has moved stays where it was, too", (engine) => {
-    engine.departed = (id, transfer, nowMs) => engine.stay(id, transfer, nowMs);
+    engine.transfers.departed = (id, transfer, nowMs) => engine.transfers.stay(id, transfer, nowMs);
   }),
   plantedOnTheWay("word that jobs have arrived gets lost", (kind) => kind !== TransferMessage.Landed),
   plantedOnTheWay("a piece of a long job that moves gets lost", (kind) => kind !== TransferMessage.Piece),
   plantedOnTheWay("a long job that moves gets no credit", (kind) => kind !== TransferMessage.Credit),
   plantedInEngine("a job that has come is not logged where it is", (engine, records) => {
-    const { arrive } = engine;
-    engine.arrive = (...args) =>
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (...args) =>
       records === undefined
-        ? arrive.apply(engine, args)
+        ? arrive.apply(engine.transfers, args)
         : without(
             records,
             "updated",
             () => {},
-            () => arrive.apply(engine, args),
+            () => arrive.apply(engine.transfers, args),
           );
   }),
   plantedInEngine("a job that has left is logged as deleted", (engine, records) => {
-    const { departed } = engine;
-    engine.departed = (id, ...rest) => {
+    const { departed } = engine.transfers;
+    engine.transfers.departed = (id, ...rest) => {
       const before = engine.find(id);
-      departed.call(engine, id, ...rest);
+      departed.call(engine.transfers, id, ...rest);
       if (before !== NO_SLOT && engine.find(id) === NO_SLOT) records?.deleted(id);
     };
   }),
@@ -109,27 +109,27 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
       }
   }),
   plantedInEngine("a job that has come serves nobody", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (...args) =>
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (...args) =>
       without(
         engine.waiters,
         "longest",
         () => undefined,
-        () => arrive.apply(engine, args),
+        () => arrive.apply(engine.transfers, args),
       );
   }),
   plantedInEngine("a job that has come to a tube of the same shard serves nobody", (engine) => {
-    const { move } = engine;
-    engine.move = (...args) =>
+    const { move } = engine.changes;
+    engine.changes.move = (...args) =>
       without(
         engine.waiters,
         "longest",
         () => undefined,
-        () => move.apply(engine, args),
+        () => move.apply(engine.changes, args),
       );
   }),
   plantedInEngine("a command by id does not wait for a job that is on its way", (engine) => {
-    engine.isMoving = () => false;
+    engine.transfers.isMoving = () => false;
   }),
   plantedInMoves("a job that moves while all shards are asked for it is not found", ({ acceptors }) => {
     for (const core of acceptors) core.places.jobEntry = () => 0;
@@ -138,46 +138,46 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     for (const { replies } of shards) replies.mayBeElsewhere = () => false;
   }),
   plantedInEngine("a job that moves forgets how often it was reserved", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, ...rest) => {
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, ...rest) => {
       const counters = job.counters.with(JobCounter.reserves, 0);
-      return arrive.call(engine, { ...job, counters }, ...rest);
+      return arrive.call(engine.transfers, { ...job, counters }, ...rest);
     };
   }),
   plantedInEngine("a job that moves has another time to run", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, ...rest) =>
-      arrive.call(engine, { ...job, ttrSeconds: job.ttrSeconds + 1 }, ...rest);
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, ...rest) =>
+      arrive.call(engine.transfers, { ...job, ttrSeconds: job.ttrSeconds + 1 }, ...rest);
   }),
   plantedInEngine("a delayed job that moves begins its delay anew", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, body, attributes, arrival, nowMs) =>
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, body, attributes, arrival, nowMs) =>
       arrive.call(
-        engine,
+        engine.transfers,
         { ...job, deadlineAtMs: nowMs + job.delaySeconds * 1000 },
         ...([body, attributes, arrival, nowMs] as const),
       );
   }),
   plantedInEngine("a job that moves has another body", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, body, ...rest) => {
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, body, ...rest) => {
       if (job.bodyBytes > 0) engine.bodies.write(body, 0, Buffer.from("#"), 0, 1);
-      return arrive.call(engine, job, body, ...rest);
+      return arrive.call(engine.transfers, job, body, ...rest);
     };
   }),
   plantedInEngine("a job that has come is not counted", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, ...rest) => {
-      const outcome = arrive.call(engine, job, ...rest);
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, ...rest) => {
+      const outcome = arrive.call(engine.transfers, job, ...rest);
       const tube = engine.tubes.get(job.tube);
       if (outcome === Outcome.Done && tube !== undefined) tube.counts.movedIn--;
       return outcome;
     };
   }),
   plantedInEngine("buried jobs come in another order", (engine) => {
-    const { arrive } = engine;
-    engine.arrive = (job, ...rest) => {
-      const outcome = arrive.call(engine, job, ...rest);
+    const { arrive } = engine.transfers;
+    engine.transfers.arrive = (job, ...rest) => {
+      const outcome = arrive.call(engine.transfers, job, ...rest);
       const tube = engine.tubes.get(job.tube);
       const slot = engine.find(job.id);
       if (tube !== undefined && tube.buriedJobs > 1 && slot !== NO_SLOT && tube.buried.first !== slot) {
@@ -205,13 +205,13 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a key stays behind when its job has gone to another shard",
     (engine) => {
-      const { departed } = engine;
-      engine.departed = (...args) =>
+      const { departed } = engine.transfers;
+      engine.transfers.departed = (...args) =>
         without(
           engine.policies.keys,
           "drop",
           () => {},
-          () => departed.apply(engine, args),
+          () => departed.apply(engine.transfers, args),
         );
     },
     true,
@@ -219,13 +219,13 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a job comes to a tube that is full",
     (engine) => {
-      const { arrive } = engine;
-      engine.arrive = (...args) =>
+      const { arrive } = engine.transfers;
+      engine.transfers.arrive = (...args) =>
         without(
           engine.policies,
           "isFull",
           () => false,
-          () => arrive.apply(engine, args),
+          () => arrive.apply(engine.transfers, args),
         );
     },
     true,
@@ -233,7 +233,7 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a job that is not taken is lost",
     (engine) => {
-      engine.stay = (id, transfer, nowMs) => engine.departed(id, transfer, nowMs);
+      engine.transfers.stay = (id, transfer, nowMs) => engine.transfers.departed(id, transfer, nowMs);
     },
     true,
   ),
@@ -247,9 +247,9 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a job that moves forgets when it expires",
     (engine) => {
-      const { arrive } = engine;
-      engine.arrive = (job, ...rest) => {
-        const outcome = arrive.call(engine, job, ...rest);
+      const { arrive } = engine.transfers;
+      engine.transfers.arrive = (job, ...rest) => {
+        const outcome = arrive.call(engine.transfers, job, ...rest);
         const slot = engine.find(job.id);
         const { extras } = slot === NO_SLOT ? {} : engine.jobs.pageOf(slot);
         if (extras !== undefined) extras.expiresAtMs[rowOf(slot)] = 0;
@@ -259,25 +259,25 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
     true,
   ),
   plantedInEngine("a job that update-job sends to another shard keeps its priority", (engine) => {
-    const { changedFacts } = engine;
-    engine.changedFacts = (slot, ...rest) => ({
-      ...changedFacts.call(engine, slot, ...rest),
+    const { changedFacts } = engine.changes;
+    engine.changes.changedFacts = (slot, ...rest) => ({
+      ...changedFacts.call(engine.changes, slot, ...rest),
       pri: engine.jobs.pageOf(slot).pri[rowOf(slot)]!,
     });
   }),
   plantedInEngine("a job that its holder hands on to another shard is no release", (engine) => {
-    const { changedFacts } = engine;
-    engine.changedFacts = (slot, ...rest) => ({
-      ...changedFacts.call(engine, slot, ...rest),
+    const { changedFacts } = engine.changes;
+    engine.changes.changedFacts = (slot, ...rest) => ({
+      ...changedFacts.call(engine.changes, slot, ...rest),
       releases: engine.jobs.pageOf(slot).count(rowOf(slot), JobCounter.releases),
     });
   }),
   plantedInEngine(
     "a job that its holder hands on to another shard has lost an attempt",
     (engine) => {
-      const { changedFacts } = engine;
-      engine.changedFacts = (slot, ...rest) => ({
-        ...changedFacts.call(engine, slot, ...rest),
+      const { changedFacts } = engine.changes;
+      engine.changes.changedFacts = (slot, ...rest) => ({
+        ...changedFacts.call(engine.changes, slot, ...rest),
         attemptsBase: engine.jobs.pageOf(slot).extras!.attemptsBase[rowOf(slot)]!,
       });
     },
@@ -286,9 +286,9 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a job that its holder hands on, and that is refused, is nobody's",
     (engine) => {
-      const { stay } = engine;
-      engine.stay = (id, transfer, nowMs) => {
-        stay.call(engine, id, transfer, nowMs);
+      const { stay } = engine.transfers;
+      engine.transfers.stay = (id, transfer, nowMs) => {
+        stay.call(engine.transfers, id, transfer, nowMs);
         const slot = engine.find(id);
         if (slot === NO_SLOT || engine.jobs.pageOf(slot).state[rowOf(slot)] !== JobState.Reserved) return;
         const holder = engine.sessionAt(engine.jobs.pageOf(slot).holder[rowOf(slot)]!);
@@ -311,12 +311,12 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a dead job is refused by a tube that is full",
     (engine) => {
-      const { arrive } = engine;
-      engine.arrive = (job, body, attributes, arrival, nowMs) => {
+      const { arrive } = engine.transfers;
+      engine.transfers.arrive = (job, body, attributes, arrival, nowMs) => {
         const there = engine.tubes.get(job.tube);
         const isFull = there !== undefined && engine.policies.isFull(there, job.bodyBytes);
         if (arrival.travel === Travel.Death && isFull) return Outcome.TubeFull;
-        return arrive.call(engine, job, body, attributes, arrival, nowMs);
+        return arrive.call(engine.transfers, job, body, attributes, arrival, nowMs);
       };
     },
     true,
@@ -324,9 +324,9 @@ export const PLANTED_JOB_MOVE_BUGS: readonly PlantedBug[] = [
   plantedInEngine(
     "a dead job lives again where dead ones go",
     (engine) => {
-      const { arrive } = engine;
-      engine.arrive = (job, body, attributes, arrival, nowMs) =>
-        arrive.call(engine, job, body, attributes, { ...arrival, travel: Travel.Move }, nowMs);
+      const { arrive } = engine.transfers;
+      engine.transfers.arrive = (job, body, attributes, arrival, nowMs) =>
+        arrive.call(engine.transfers, job, body, attributes, { ...arrival, travel: Travel.Move }, nowMs);
     },
     true,
   ),

@@ -305,16 +305,16 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInEngine("a job that a put replaces keeps its priority", (engine) => {
-    const putAgain = engine.putAgain.bind(engine);
-    engine.putAgain = (id, job, ...rest) => {
+    const putAgain = engine.changes.putAgain.bind(engine.changes);
+    engine.changes.putAgain = (id, job, ...rest) => {
       const slot = engine.find(id);
       const pri = slot === NO_SLOT ? job.pri : engine.jobs.pageOf(slot).pri[rowOf(slot)]!;
       return putAgain(id, { ...job, pri }, ...rest);
     };
   }),
   plantedInEngine("a put that is to debounce a job leaves it as it is", (engine) => {
-    const putAgain = engine.putAgain.bind(engine);
-    engine.putAgain = (id, job, body, attributes, nowMs) =>
+    const putAgain = engine.changes.putAgain.bind(engine.changes);
+    engine.changes.putAgain = (id, job, body, attributes, nowMs) =>
       attributes.onDuplicate === OnDuplicate.Debounce
         ? Outcome.Debounced
         : putAgain(id, job, body, attributes, nowMs);

@@ -55,8 +55,8 @@ export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
   plantedInRestart("a job that a put replaces has its old body after a restart", ({ shards, records }) => {
     for (const [shard, log] of records.entries()) {
       const { engine } = shards[shard]!;
-      const putAgain = engine.putAgain.bind(engine);
-      engine.putAgain = (...args) => {
+      const putAgain = engine.changes.putAgain.bind(engine.changes);
+      engine.changes.putAgain = (...args) => {
         const { replaced } = log;
         log.replaced = (slot) => log.updated(slot);
         const outcome = putAgain(...args);

@@ -60,8 +60,8 @@ export const PLANTED_WEIGHT_BUGS: readonly PlantedBug[] = [
   }),
   plantedInWeights("a batch over several shards is not in the order of turns", (server) => {
     for (const { engine } of server.shards) {
-      const list = engine.listBatch.bind(engine);
-      engine.listBatch = (session, limits, nowMs, into, places) => {
+      const list = engine.batchReserves.list.bind(engine.batchReserves);
+      engine.batchReserves.list = (session, limits, nowMs, into, places) => {
         const isCut = list(session, limits, nowMs, into, places);
         if (places !== undefined) into.reverse();
         return isCut;

@@ -64,16 +64,25 @@ export class EngineCalls {
   }
 
   /** Has `follow` see each outermost call of an engine's method, with its outcome and effects. */
-  watch<Name extends keyof Engine>(
+  watch<Name extends keyof Engine & string>(
     name: Name,
     follow: Engine[Name] extends (...args: infer Args) => infer Result ? Follow<Args, Result> : never,
   ): void {
-    const engine = this.engine as unknown as Record<string, (...args: unknown[]) => unknown>;
-    const original = engine[name]!.bind(engine);
-    engine[name] = (...args) => {
+    this.watchPart(this.engine, name, follow);
+  }
+
+  /** Does the same for a method of a part of the engine. */
+  watchPart<Part extends object, Name extends keyof Part & string>(
+    part: Part,
+    name: Name,
+    follow: Part[Name] extends (...args: infer Args) => infer Result ? Follow<Args, Result> : never,
+  ): void {
+    const methods = part as unknown as Record<string, (...args: unknown[]) => unknown>;
+    const original = methods[name]!.bind(part);
+    methods[name] = (...args) => {
       if (this.#effects !== undefined) return original(...args);
       // Checked before: twice in the lists of waits it would send the engine in a circle.
-      if (name === "reserve" || name === "reserveBatch" || name === "waitShared")
+      if (name === "reserve" || name === "waitShared")
         assert.equal((args[0] as Session).waiting, Waiting.No, "a session waits once on a shard");
       const seen: Effect[] = [];
       this.#effects = seen;

@@ -33,8 +33,8 @@ export class FlowWitness {
     let waiting: number[] = [];
     let swept: number[] = [];
     let spared: number[] = [];
-    const work = engine.workOnFlows.bind(engine);
-    engine.workOnFlows = (nowMs) => {
+    const work = engine.batchEnds.work.bind(engine.batchEnds);
+    engine.batchEnds.work = (nowMs) => {
       waiting = [...engine.batches.releasing].flatMap((batch) => this.#waitingFor(batch));
       const { sweeping, toSweep } = engine.batches;
       const members = [...sweeping, ...toSweep].flatMap((batch) => this.#membersOf(batch));
@@ -43,7 +43,7 @@ export class FlowWitness {
       spared = held.filter((id) => this.#isSpared(id));
       swept = members.filter((id) => engine.find(id) === NO_SLOT);
     };
-    this.#witness.watch("workOnFlows", ([nowMs], _, seen) =>
+    this.#witness.watchPart(this.#witness.engine.batchEnds, "work", ([nowMs], _, seen) =>
       this.#witness.follow(seen, () => model.batchEnds.work(shard, waiting, swept, spared, nowMs)),
     );
   }

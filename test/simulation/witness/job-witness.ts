@@ -93,37 +93,41 @@ export class JobWitness {
         this.#declined = session.index;
       } else this.#witness.sink.putDeclined(session.index, isNamed ? "TUBE_FULL\r\n" : "OUT_OF_MEMORY\r\n");
     });
-    this.#witness.watch("putAgain", ([id, job, body, attributes, nowMs], outcome, seen) => {
-      if (outcome === Outcome.NoRoom) {
-        this.#witness.sink.putRefused(this.#declined);
-        return;
-      }
-      const { pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
-      if (outcome === Outcome.TooBig) {
-        assert.ok(bodyBytes > ONE_RECORD_BYTES_MIN, "a small body fits into one record");
-        this.#witness.sink.putDeclined(this.#declined, "JOB_TOO_BIG\r\n");
-        return;
-      }
-      const delayMs = delaySeconds * 1000 + delayMillis;
-      const { expiresAtMs, onDuplicate } = attributes;
-      const put = {
-        pri,
-        delaySeconds,
-        ttrSeconds,
-        body: this.#bodyOf(body, bodyBytes),
-        delayMs,
-        expiresAtMs,
-        policy: policyOf(attributes),
-        names: namesOf(attributes),
-      };
-      const verdict = this.#witness.follow(seen, () =>
-        model.duplicates.putAgain(shard, id, put, ON_DUPLICATE[onDuplicate]!, nowMs),
-      );
-      assert.equal(outcome, DUPLICATE_OUTCOMES[verdict], "what a put does to the job that has its key");
-      const refusals = { full: "TUBE_FULL", BATCH_ORDER: "BATCH_ORDER" };
-      const reply = { ...refusals }[verdict as string] ?? `${verdict.toUpperCase()} ${id}`;
-      this.#witness.sink.putDeclined(this.#declined, `${reply}\r\n`);
-    });
+    this.#witness.watchPart(
+      this.#witness.engine.changes,
+      "putAgain",
+      ([id, job, body, attributes, nowMs], outcome, seen) => {
+        if (outcome === Outcome.NoRoom) {
+          this.#witness.sink.putRefused(this.#declined);
+          return;
+        }
+        const { pri, delaySeconds, delayMillis, ttrSeconds, bodyBytes } = job;
+        if (outcome === Outcome.TooBig) {
+          assert.ok(bodyBytes > ONE_RECORD_BYTES_MIN, "a small body fits into one record");
+          this.#witness.sink.putDeclined(this.#declined, "JOB_TOO_BIG\r\n");
+          return;
+        }
+        const delayMs = delaySeconds * 1000 + delayMillis;
+        const { expiresAtMs, onDuplicate } = attributes;
+        const put = {
+          pri,
+          delaySeconds,
+          ttrSeconds,
+          body: this.#bodyOf(body, bodyBytes),
+          delayMs,
+          expiresAtMs,
+          policy: policyOf(attributes),
+          names: namesOf(attributes),
+        };
+        const verdict = this.#witness.follow(seen, () =>
+          model.duplicates.putAgain(shard, id, put, ON_DUPLICATE[onDuplicate]!, nowMs),
+        );
+        assert.equal(outcome, DUPLICATE_OUTCOMES[verdict], "what a put does to the job that has its key");
+        const refusals = { full: "TUBE_FULL", BATCH_ORDER: "BATCH_ORDER" };
+        const reply = { ...refusals }[verdict as string] ?? `${verdict.toUpperCase()} ${id}`;
+        this.#witness.sink.putDeclined(this.#declined, `${reply}\r\n`);
+      },
+    );
     this.#witness.watch("beginSetting", ([pattern, values], _, seen) =>
       this.#witness.follow(seen, () => model.registry.set(shard, pattern, values)),
     );
@@ -184,21 +188,25 @@ export class JobWitness {
         model.commands.bury(client, shard, id, pri, nowMs, reason?.text ?? ""),
       ),
     );
-    this.#witness.watch("update", ([session, id, change, nowMs], outcome, seen) => {
-      this.#checkWaited("update-job", id);
-      const settled = this.#isSettled(id);
-      const client = this.#witness.session(session);
-      const became = this.#witness.follow(seen, () =>
-        model.commands.update(client, shard, id, change, nowMs),
-      );
-      const expected = typeof became === "string" ? UPDATE_OUTCOMES[became] : Outcome.OtherShard;
-      assert.equal(outcome, expected, "outcome of update-job");
-      if (typeof became === "object") {
-        this.#witness.errand = became;
-        this.#witness.askers.set(id, { session: session.index, shard });
-      } else if (became === "full") this.#witness.sink.updateRefused(session.index, shard, id);
-      else this.#witness.sink.byId(session.index, shard, "update-job", id, became === "done", settled);
-    });
+    this.#witness.watchPart(
+      this.#witness.engine.changes,
+      "update",
+      ([session, id, change, nowMs], outcome, seen) => {
+        this.#checkWaited("update-job", id);
+        const settled = this.#isSettled(id);
+        const client = this.#witness.session(session);
+        const became = this.#witness.follow(seen, () =>
+          model.commands.update(client, shard, id, change, nowMs),
+        );
+        const expected = typeof became === "string" ? UPDATE_OUTCOMES[became] : Outcome.OtherShard;
+        assert.equal(outcome, expected, "outcome of update-job");
+        if (typeof became === "object") {
+          this.#witness.errand = became;
+          this.#witness.askers.set(id, { session: session.index, shard });
+        } else if (became === "full") this.#witness.sink.updateRefused(session.index, shard, id);
+        else this.#witness.sink.byId(session.index, shard, "update-job", id, became === "done", settled);
+      },
+    );
     this.#witness.watch("touch", ([session, id, nowMs], outcome, seen) =>
       this.#byId("touch", session, id, outcome, seen, (client) =>
         model.commands.touch(client, shard, id, nowMs),

@@ -108,56 +108,68 @@ export class ReserveWitness {
   watchBatches(): void {
     const model = this.#witness.model;
     const shard = this.#witness.shard;
-    this.#witness.watch("reserveBatch", ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
-      const expected = this.#witness.follow(seen, () =>
-        model.reserves.reserveBatch(
-          this.#witness.session(session),
-          shard,
-          limits,
-          timeoutMs,
-          nowMs,
+    this.#witness.watchPart(
+      this.#witness.engine.batchReserves,
+      "reserve",
+      ([session, limits, timeoutMs, nowMs, slots], outcome, seen) => {
+        const expected = this.#witness.follow(seen, () =>
+          model.reserves.reserveBatch(
+            this.#witness.session(session),
+            shard,
+            limits,
+            timeoutMs,
+            nowMs,
+            slots.map((slot) => this.#witness.idOf(slot)),
+          ),
+        );
+        if (typeof expected === "string") {
+          assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
+          if (expected === "timedOut") this.#witness.sink.refused(session.index, "TIMED_OUT");
+          else if (expected === "deadlineSoon") this.#witness.sink.refused(session.index, "DEADLINE_SOON");
+          return;
+        }
+        const ids = expected.map(({ id }) => id);
+        assert.equal(outcome, ids.length, "how many jobs a batch gives");
+        assert.deepEqual(
           slots.map((slot) => this.#witness.idOf(slot)),
-        ),
-      );
-      if (typeof expected === "string") {
-        assert.equal(outcome, OUTCOMES[expected], "a batch without jobs");
-        if (expected === "timedOut") this.#witness.sink.refused(session.index, "TIMED_OUT");
-        else if (expected === "deadlineSoon") this.#witness.sink.refused(session.index, "DEADLINE_SOON");
-        return;
-      }
-      const ids = expected.map(({ id }) => id);
-      assert.equal(outcome, ids.length, "how many jobs a batch gives");
-      assert.deepEqual(
-        slots.map((slot) => this.#witness.idOf(slot)),
-        ids,
-        "the jobs that a batch gives",
-      );
-      this.#witness.sink.reservedBatch(session.index, ids, false);
-    });
-    this.#witness.watch("listBatch", ([session, limits, nowMs, slots, places], _, seen) => {
-      const listed = slots.map((slot) => this.#witness.idOf(slot));
-      const expected = this.#witness.follow(seen, () =>
-        model.reserves.listBatch(this.#witness.session(session), shard, limits, nowMs, listed, places),
-      );
-      assert.deepEqual(
-        listed,
-        expected.map(({ id }) => id),
-        "the jobs that a shard has for a batch",
-      );
-    });
-    this.#witness.watch("takeBatch", ([session, listed, isAlone, nowMs, slots], taken, seen) => {
-      const expected = this.#witness.follow(seen, () =>
-        model.reserves.takeBatch(this.#witness.session(session), shard, listed, isAlone, nowMs),
-      );
-      assert.deepEqual(
-        slots.map((slot) => (slot === NO_SLOT ? undefined : this.#witness.idOf(slot))),
-        expected.map((job) => job?.id),
-        "the jobs that a shard gives for a batch",
-      );
-      const given = expected.filter((job) => job !== undefined).map(({ id }) => id);
-      assert.equal(taken, given.length, "how many jobs a shard gives for a batch");
-      if (given.length > 0) this.#witness.sink.reservedBatch(session.index, given, true);
-    });
+          ids,
+          "the jobs that a batch gives",
+        );
+        this.#witness.sink.reservedBatch(session.index, ids, false);
+      },
+    );
+    this.#witness.watchPart(
+      this.#witness.engine.batchReserves,
+      "list",
+      ([session, limits, nowMs, slots, places], _, seen) => {
+        const listed = slots.map((slot) => this.#witness.idOf(slot));
+        const expected = this.#witness.follow(seen, () =>
+          model.reserves.listBatch(this.#witness.session(session), shard, limits, nowMs, listed, places),
+        );
+        assert.deepEqual(
+          listed,
+          expected.map(({ id }) => id),
+          "the jobs that a shard has for a batch",
+        );
+      },
+    );
+    this.#witness.watchPart(
+      this.#witness.engine.batchReserves,
+      "take",
+      ([session, listed, isAlone, nowMs, slots], taken, seen) => {
+        const expected = this.#witness.follow(seen, () =>
+          model.reserves.takeBatch(this.#witness.session(session), shard, listed, isAlone, nowMs),
+        );
+        assert.deepEqual(
+          slots.map((slot) => (slot === NO_SLOT ? undefined : this.#witness.idOf(slot))),
+          expected.map((job) => job?.id),
+          "the jobs that a shard gives for a batch",
+        );
+        const given = expected.filter((job) => job !== undefined).map(({ id }) => id);
+        assert.equal(taken, given.length, "how many jobs a shard gives for a batch");
+        if (given.length > 0) this.#witness.sink.reservedBatch(session.index, given, true);
+      },
+    );
     this.#witness.watch("abortWait", ([session, nowMs], ended, seen) => {
       const expected = this.#witness.follow(seen, () =>
         model.reserves.abortWait(this.#witness.session(session), shard, nowMs),

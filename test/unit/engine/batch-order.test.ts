@@ -30,8 +30,8 @@ it("a batch over many tubes is in the order of priority and id", () => {
     const expected = jobs.toSorted((a, b) => a.pri - b.pri || a.id - b.id).map(({ id }) => id);
     const limits = { jobsMax: JOBS, bytesMax: 1_000_000 };
     const [listed, reserved]: number[][] = [[], []];
-    engine.listBatch(client, limits, 0, listed!);
-    assert.equal(engine.reserveBatch(client, limits, 0, 0, reserved!), JOBS);
+    engine.batchReserves.list(client, limits, 0, listed!);
+    assert.equal(engine.batchReserves.reserve(client, limits, 0, 0, reserved!), JOBS);
     for (const slots of [listed!, reserved!]) {
       const ids = slots.map((slot) => engine.jobs.pageOf(slot).id[rowOf(slot)]!);
       assert.deepEqual(ids, expected, `seed ${seed}, ${tubes} tubes`);

@@ -88,8 +88,8 @@ class Bench {
   }
 
   handOn(id: number): void {
-    assert.equal(this.engine.update(this.engine.session(0), id, GONE, 0), Outcome.OtherShard);
-    this.engine.depart(this.engine.find(id), TRANSFER, 0);
+    assert.equal(this.engine.changes.update(this.engine.session(0), id, GONE, 0), Outcome.OtherShard);
+    this.engine.transfers.depart(this.engine.find(id), TRANSFER, 0);
     this.check();
   }
 
@@ -110,7 +110,9 @@ class Bench {
 
   /** Returns the destination of each job that was marked to leave. */
   leaving(): [id: number, tube: string][] {
-    return this.engine.policies.deaths.takeLeaving().map((id) => [id, this.engine.leavesFor(id, 0)]);
+    return this.engine.policies.deaths
+      .takeLeaving()
+      .map((id) => [id, this.engine.transfers.leavesFor(id, 0)]);
   }
 
   check(): void {
@@ -133,7 +135,7 @@ describe("a held job on its way to another shard", () => {
       // Other changes in the tube meanwhile open nothing.
       bench.put(3, group);
       assert.deepEqual(bench.given, []);
-      bench.engine.departed(1, TRANSFER, 0);
+      bench.engine.transfers.departed(1, TRANSFER, 0);
       assert.deepEqual(bench.given, [2]);
       bench.check();
     });
@@ -145,7 +147,7 @@ describe("a held job on its way to another shard", () => {
       bench.put(2, group);
       bench.wait();
       bench.handOn(1);
-      bench.engine.stay(1, TRANSFER, 0);
+      bench.engine.transfers.stay(1, TRANSFER, 0);
       bench.check();
       assert.deepEqual(bench.given, []);
       assert.equal(bench.engine.delete(bench.engine.session(0), 1, 0), Outcome.Done);
@@ -168,9 +170,9 @@ describe("a held job that update-job sends to another shard", () => {
       bench.put(3, "g");
       bench.put(4, "h");
       bench.handOn(1);
-      if (isTaken) engine.departed(1, TRANSFER, 0);
+      if (isTaken) engine.transfers.departed(1, TRANSFER, 0);
       else {
-        engine.stay(1, TRANSFER, 0);
+        engine.transfers.stay(1, TRANSFER, 0);
         assert.equal(engine.delete(client, 1, 0), Outcome.Done);
       }
       assert.equal(engine.delete(client, 2, 0), Outcome.Done);
@@ -189,7 +191,7 @@ describe("a held job that update-job sends to another shard", () => {
     const attributes = new JobAttributes();
     attributes.expiresAtMs = 500;
     const arrival = { travel: Travel.Handed, asReady: false, delayMs: 0 };
-    assert.equal(bench.engine.arrive(job, EMPTY_BODY, attributes, arrival, 501), Outcome.Done);
+    assert.equal(bench.engine.transfers.arrive(job, EMPTY_BODY, attributes, arrival, 501), Outcome.Done);
     assert.deepEqual(bench.given, []);
     assert.equal(bench.engine.jobs.live, 0, "it has expired");
     bench.check();
@@ -205,12 +207,12 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
-    assert.ok(bench.engine.isLeaving(1));
+    bench.engine.transfers.depart(bench.engine.find(1), TRANSFER, 0);
+    assert.ok(bench.engine.transfers.isLeaving(1));
     bench.check();
     assert.deepEqual(bench.again(settings).leaving(), [[1, "elsewhere"]]);
-    bench.engine.departed(1, TRANSFER, 0);
-    assert.ok(!bench.engine.isLeaving(1));
+    bench.engine.transfers.departed(1, TRANSFER, 0);
+    assert.ok(!bench.engine.transfers.isLeaving(1));
   });
 
   it("moves at once if a restart brings that tube to its shard", () => {
@@ -229,10 +231,10 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.put(1);
     bench.die(1);
     const change = { ...GONE, ttlMs: 500, tube: undefined };
-    assert.equal(bench.engine.update(bench.engine.session(0), 1, change, 0), Outcome.Done);
+    assert.equal(bench.engine.changes.update(bench.engine.session(0), 1, change, 0), Outcome.Done);
     setTubes(bench.engine, "a", { deadLetter: "b" }, 0);
     bench.wait("b");
-    assert.equal(bench.engine.leavesFor(1, 501), "");
+    assert.equal(bench.engine.transfers.leavesFor(1, 501), "");
     assert.deepEqual(bench.given, []);
     assert.equal(bench.engine.jobs.live, 0, "it has expired");
     assert.equal(bench.engine.findTube("a"), undefined);
@@ -245,8 +247,8 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     bench.die(1);
     assert.deepEqual(bench.again({ maxAttempts: 1 }).leaving(), [[1, ""]]);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
-    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
-    bench.engine.stay(1, TRANSFER, 0);
+    bench.engine.transfers.depart(bench.engine.find(1), TRANSFER, 0);
+    bench.engine.transfers.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.again(settings).leaving(), []);
     const other = new Bench({ maxAttempts: 1 });
     other.put(1);
@@ -275,9 +277,9 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
     const bench = new Bench(settings);
     bench.put(1);
     bench.die(1);
-    bench.engine.depart(bench.engine.find(1), TRANSFER, 0);
+    bench.engine.transfers.depart(bench.engine.find(1), TRANSFER, 0);
     assert.deepEqual(bench.leaving(), [[1, ""]]);
-    bench.engine.stay(1, TRANSFER, 0);
+    bench.engine.transfers.stay(1, TRANSFER, 0);
     assert.deepEqual(bench.leaving(), [[1, "elsewhere"]]);
     bench.check();
   });
@@ -295,7 +297,7 @@ describe("a job that dies with its dead-letter tube on another shard", () => {
       bench.leaving().map(([, tube]) => tube),
       ["", "", ""],
     );
-    for (const id of [1, 2, 3]) assert.ok(!bench.engine.isLeaving(id));
+    for (const id of [1, 2, 3]) assert.ok(!bench.engine.transfers.isLeaving(id));
     bench.check();
   });
 });
@@ -313,7 +315,7 @@ it("the next record keeps a time to live that ended before the start", () => {
   bench.engine.endRestore();
   // A buried job doesn't expire, but it changes.
   assert.equal(
-    bench.engine.update(bench.engine.session(0), 1, { ...GONE, pri: 7, tube: undefined }, 1),
+    bench.engine.changes.update(bench.engine.session(0), 1, { ...GONE, pri: 7, tube: undefined }, 1),
     Outcome.Done,
   );
   const { attributes: logged } = bench.log.get(1)!;
@@ -354,7 +356,7 @@ describe("a job that arrives while memory runs out", () => {
       engine,
       arena,
       arrive: () => {
-        const outcome = engine.arrive(JOB, body, attributes, arrival, 0);
+        const outcome = engine.transfers.arrive(JOB, body, attributes, arrival, 0);
         // As the receiver does.
         if (outcome !== Outcome.Done) arena.free(body);
         return outcome;

@@ -26,7 +26,7 @@ function heldMs(change: Partial<JobChange>): number[] {
   bench.put(session, { ttr: 60 });
   bench.reserve(session);
   bench.nowMs = 3000;
-  bench.engine.update(session, 1, { ...NOTHING, ...change }, bench.nowMs);
+  bench.engine.changes.update(session, 1, { ...NOTHING, ...change }, bench.nowMs);
   bench.check();
   return held;
 }

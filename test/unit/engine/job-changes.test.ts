@@ -101,7 +101,7 @@ class Tube {
 
   /** The second step of that. */
   putAgain(job: NewJob, attributes: JobAttributes, body = this.bodyOf("x".repeat(job.bodyBytes))): Outcome {
-    const outcome = this.engine.putAgain(1, job, body, attributes, job.atMs);
+    const outcome = this.engine.changes.putAgain(1, job, body, attributes, job.atMs);
     if (outcome !== Outcome.Replaced) this.engine.bodies.free(body);
     checkInvariants(this.engine, [job.atMs]);
     return outcome;
@@ -182,7 +182,7 @@ describe("a put whose key a waiting job has", () => {
       let error: unknown;
       const fails = withoutMemory(failing, () => {
         try {
-          engine.putAgain(1, job, body, attributes, 0);
+          engine.changes.putAgain(1, job, body, attributes, 0);
         } catch (thrown) {
           error = thrown;
         }
@@ -238,7 +238,7 @@ describe("a put whose key a waiting job has", () => {
           const before = tube.everything;
           if (where === "arena") {
             withoutArena(engine, () =>
-              assert.throws(() => engine.putAgain(1, job, body, attributes, 0), RangeError),
+              assert.throws(() => engine.changes.putAgain(1, job, body, attributes, 0), RangeError),
             );
             assert.deepEqual(tube.everything, before);
           }
@@ -246,7 +246,7 @@ describe("a put whose key a waiting job has", () => {
           let outcome: Outcome | undefined;
           const fails = withoutMemory(failing, () => {
             try {
-              outcome = engine.putAgain(1, job, body, attributes, 0);
+              outcome = engine.changes.putAgain(1, job, body, attributes, 0);
             } catch (thrown) {
               error = thrown;
             }
@@ -333,7 +333,7 @@ describe("a put whose key a waiting job has", () => {
         let error: unknown;
         withoutMemory(failing, () => {
           try {
-            outcome = engine.putAgain(id, jobOf(jobs + id, 0, 8), body, attributes, 0);
+            outcome = engine.changes.putAgain(id, jobOf(jobs + id, 0, 8), body, attributes, 0);
           } catch (thrown) {
             error = thrown;
           }

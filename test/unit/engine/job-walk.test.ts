@@ -98,7 +98,12 @@ class Traffic {
     else if (what === "kick") engine.kickJob(id, this.nowMs);
     else {
       const delayMs = random.pick([undefined, 0, 7000]);
-      engine.update(client, id, { pri: random.between(0, 2000), delayMs, ttrSeconds: 900 }, this.nowMs);
+      engine.changes.update(
+        client,
+        id,
+        { pri: random.between(0, 2000), delayMs, ttrSeconds: 900 },
+        this.nowMs,
+      );
     }
   }
 

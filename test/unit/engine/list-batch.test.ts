@@ -77,7 +77,7 @@ for (const [how, orderedTubesMin] of [
         const { engine, nowMs, ids } = traced(each, orderedTubesMin);
         const slots: number[] = [];
         const placed: number[] | undefined = order === undefined ? undefined : [];
-        const cut = engine.listBatch(engine.session(0), all, nowMs, slots, placed);
+        const cut = engine.batchReserves.list(engine.session(0), all, nowMs, slots, placed);
         assert.deepEqual([ids(slots), cut, placed], [listed, isCut, places]);
       });
 
@@ -85,7 +85,7 @@ for (const [how, orderedTubesMin] of [
         const bench = traced(each, orderedTubesMin);
         const { engine, nowMs } = bench;
         const slots: number[] = [];
-        engine.reserveBatch(engine.session(0), all, 0, nowMs, slots);
+        engine.batchReserves.reserve(engine.session(0), all, 0, nowMs, slots);
         assert.deepEqual(bench.ids(slots), taken);
         bench.take();
       });

@@ -45,7 +45,7 @@ class Bench extends TracedEngine {
   }
 
   update(id: number, change: Partial<JobChange>, nowMs = LATER_MS): string {
-    return this.does(() => this.engine.update(this.client, id, { ...NO_CHANGE, ...change }, nowMs));
+    return this.does(() => this.engine.changes.update(this.client, id, { ...NO_CHANGE, ...change }, nowMs));
   }
 }
 
@@ -90,7 +90,7 @@ describe("a job that has expired while it was held or buried", () => {
     bench.add(1, "a", EXPIRES_AT_MS);
     bench.bury(1);
     bench.waits();
-    assert.equal(bench.engine.move(bench.engine.find(1), "b", true, LATER_MS), MoveOutcome.Moved);
+    assert.equal(bench.engine.changes.move(bench.engine.find(1), "b", true, LATER_MS), MoveOutcome.Moved);
     assert.doesNotMatch(bench.take(), /gets/);
     assert.equal(bench.engine.jobs.live, 0);
     bench.take();
@@ -124,7 +124,7 @@ describe("a job that has expired while it was held or buried", () => {
     const bench = new Bench();
     bench.add(1, "a", EXPIRES_AT_MS);
     bench.bury(1);
-    bench.engine.move(bench.engine.find(1), "c", true, LATER_MS);
+    bench.engine.changes.move(bench.engine.find(1), "c", true, LATER_MS);
     assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
     bench.take();
   });

@@ -157,11 +157,11 @@ export class PoliciesActs {
     const job = this.#anyIn("ready", "delayed", "buried");
     if (job === undefined) return;
     const slot = this.#run.engine.find(job.id);
-    const home = this.#run.engine.originOf(slot);
+    const home = this.#run.engine.changes.originOf(slot);
     assert.equal(home, job.reason !== 0 ? job.origin : "");
     const target = home !== "" && random.chance(0.5) ? home : random.pick(TUBES)!;
     const asReady = random.chance(0.3);
-    const outcome = this.#run.engine.move(slot, target, asReady, this.#run.nowMs);
+    const outcome = this.#run.engine.changes.move(slot, target, asReady, this.#run.nowMs);
     if (target === job.tube) {
       const kicks = asReady && job.state !== "ready";
       assert.equal(outcome, kicks ? MoveOutcome.Moved : MoveOutcome.Stays);

@@ -37,10 +37,10 @@ it("a dead job that is ready in its own dead-letter tube has its attempts again"
   traced.hold(1);
   traced.does((engine, nowMs) => engine.release(engine.session(0), 1, 0, 0, nowMs));
   assert.match(traced.job(1), /^t ready/);
-  const revived = (): string => traced.does((engine) => engine.revive(engine.find(1)));
-  assert.equal(traced.engine.originOf(traced.engine.find(1)), "t");
+  const revived = (): string => traced.does((engine) => engine.changes.revive(engine.find(1)));
+  assert.equal(traced.engine.changes.originOf(traced.engine.find(1)), "t");
   assert.equal(revived(), "true: updated 1");
-  assert.equal(traced.engine.originOf(traced.engine.find(1)), "");
+  assert.equal(traced.engine.changes.originOf(traced.engine.find(1)), "");
   assert.match(traced.job(1), / excused 1$/);
   traced.hold(1);
   assert.equal(revived(), "false", "its holder decides");
@@ -77,7 +77,7 @@ it("a refused move leaves no tube behind, and a tube that is no longer watched n
   for (const id of [1, 2]) traced.put(id, { tube: id === 1 ? "a" : "b", bodyBytes: 10 });
   const search = engine.walk({ states: ALL_STATES, createdByMs: 0, contains: Buffer.from("x") }, 0);
   assert.deepEqual([search.work(undefined), search.work(engine.findTube("a"))], [Infinity, 3]);
-  assert.equal(engine.move(engine.find(1), "full", false, 0), MoveOutcome.Full);
+  assert.equal(engine.changes.move(engine.find(1), "full", false, 0), MoveOutcome.Full);
   assert.equal(traced.tube("full"), "none");
   engine.setOrder(session, ReserveOrder.Weighted, 0);
   engine.reserve(session, 0, 0);

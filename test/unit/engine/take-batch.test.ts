@@ -26,13 +26,13 @@ function taken(
   for (let id = 1; id <= JOBS; id++)
     traced.put(id, { tube: "a", group: groups[id - 1] ?? "" }, { leaving: false });
   const listed: number[] = [];
-  engine.listBatch(client, { jobsMax: JOBS, bytesMax: 1000 }, 0, listed);
+  engine.batchReserves.list(client, { jobsMax: JOBS, bytesMax: 1000 }, 0, listed);
   const ids = traced.ids(listed);
   assert.deepEqual(ids, groups.length === 0 ? [1, 2, 3] : [1]);
   meanwhile(traced, engine);
   const slots: number[] = [];
   const jobs = ids.map((id) => ({ id, pri: 0, bodyBytes: 0 }));
-  const count = engine.takeBatch(client, jobs, false, 0, slots);
+  const count = engine.batchReserves.take(client, jobs, false, 0, slots);
   assert.equal(slots.length, ids.length);
   const got = traced.ids(slots.filter((slot) => slot !== NO_SLOT));
   assert.equal(count, got.length);
@@ -65,7 +65,7 @@ describe("a part of a batch", () => {
   it("contains no job whose priority changed meanwhile", () => {
     const change = { pri: 7, ttrSeconds: undefined, delayMs: undefined };
     assert.deepEqual(
-      taken((_, engine) => engine.update(engine.session(1), 2, change, 0)),
+      taken((_, engine) => engine.changes.update(engine.session(1), 2, change, 0)),
       [1, 3],
     );
     const releases = (traced: TracedEngine): void => {
@@ -82,7 +82,7 @@ describe("a part of a batch", () => {
       attributes.onDuplicate = OnDuplicate.Replace;
       const job = { id: 9, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, bodyBytes, atMs: 0 };
       const body = bodyBytes === 0 ? EMPTY_BODY : engine.bodies.allocate(bodyBytes);
-      assert.equal(engine.putAgain(2, job, body, attributes, 0), Outcome.Replaced);
+      assert.equal(engine.changes.putAgain(2, job, body, attributes, 0), Outcome.Replaced);
     };
     assert.deepEqual(
       taken((traced) => replaces(traced, 1)),

@@ -25,7 +25,7 @@ function inState(state: string): TracedEngine {
 
 const updated = (traced: TracedEngine, change: Partial<JobChange>, session = 0): string =>
   traced.does((engine, nowMs) =>
-    engine.update(engine.session(session), 1, { ...NO_CHANGE, ...change }, nowMs),
+    engine.changes.update(engine.session(session), 1, { ...NO_CHANGE, ...change }, nowMs),
   );
 
 /** What an update says, and job 1 afterwards. */
@@ -91,7 +91,7 @@ describe("update-job", () => {
     const traced = inState("held");
     assert.equal(updated(traced, { pri: 7 }, 1), "notfound");
     assert.equal(
-      traced.does((engine) => engine.update(engine.session(0), 9, NO_CHANGE, 0)),
+      traced.does((engine) => engine.changes.update(engine.session(0), 9, NO_CHANGE, 0)),
       "notfound",
     );
     traced.set("full", { maxBytes: 9 });
@@ -99,7 +99,7 @@ describe("update-job", () => {
     assert.equal(traced.tube("full"), "none");
     assert.equal(updated(traced, { tube: "far" }), "othershard");
     assert.match(traced.job(1), /^t reserved/);
-    traced.engine.depart(traced.engine.find(1), 7, traced.nowMs);
+    traced.engine.transfers.depart(traced.engine.find(1), 7, traced.nowMs);
     assert.equal(updated(traced, { pri: 7 }), "notfound");
   });
 

@@ -34,7 +34,7 @@ class BatchBench extends TracedEngine {
   }
 
   works(): string {
-    return this.does((engine, nowMs) => engine.workOnFlows(nowMs)).replace(/^undefined(: )?/, "");
+    return this.does((engine, nowMs) => engine.batchEnds.work(nowMs)).replace(/^undefined(: )?/, "");
   }
 
   /** What the shard counts of a batch, and whether its home is to hear that nothing is open. */
@@ -84,9 +84,9 @@ describe("a job that waits for a batch", () => {
       assert.match(bench.job(1), /^t delayed/);
       bench.wait(1000);
       bench.complete(100, outcome, 1);
-      assert.ok(bench.engine.hasFlowWork);
+      assert.ok(bench.engine.batchEnds.hasWork);
       assert.equal(`${bench.works()} | ${bench.job(1)} | ${bench.reason(1)} | ${bench.totals()}`, after);
-      assert.ok(!bench.engine.hasFlowWork);
+      assert.ok(!bench.engine.batchEnds.hasWork);
     });
 
     it(`of outcome ${outcome}${afterAny ? ", whatever it is," : ""} has the same if it comes late`, () => {
@@ -113,12 +113,12 @@ describe("a job that waits for a batch", () => {
     assert.equal(bench.hold(1), "notfound");
     const change = { pri: 2, ttrSeconds: undefined, delayMs: 5000 };
     assert.equal(
-      bench.does((engine) => engine.update(session, 1, change, 0)),
+      bench.does((engine) => engine.changes.update(session, 1, change, 0)),
       "done: updated 1",
     );
     assert.equal(bench.wait(6000), "");
     assert.match(bench.job(1), /^t delayed pri 2 delay 5/);
-    bench.engine.move(bench.engine.find(1), "u", true, bench.nowMs);
+    bench.engine.changes.move(bench.engine.find(1), "u", true, bench.nowMs);
     assert.match(bench.job(1), /^u delayed/);
     assert.equal(bench.batch(1), "waiting 1");
     bench.engine.delete(session, 1, bench.nowMs);
@@ -132,8 +132,8 @@ describe("a job that waits for a batch", () => {
     // The first are in the slots whose numbers are those of states.
     const ids = [1, 2, 3, 4, 5, 6];
     for (const id of ids) bench.put(id, {}, { afterName: "b100" });
-    for (const id of ids) bench.engine.depart(bench.engine.find(id), id, 0);
-    for (const id of ids) bench.does((engine) => engine.stay(id, id, 0));
+    for (const id of ids) bench.engine.transfers.depart(bench.engine.find(id), id, 0);
+    for (const id of ids) bench.does((engine) => engine.transfers.stay(id, id, 0));
     for (const id of ids) assert.match(bench.job(id), /^t delayed/);
     bench.complete(100, Success);
     bench.works();
@@ -151,7 +151,7 @@ describe("a job that waits for a batch", () => {
     for (const count of ready) {
       bench.works();
       assert.equal(bench.engine.jobCounts[JobState.Ready], count);
-      assert.equal(bench.engine.hasFlowWork, count < 250);
+      assert.equal(bench.engine.batchEnds.hasWork, count < 250);
     }
   });
 
@@ -215,10 +215,10 @@ const MEMBER_ENDS: readonly (readonly [name: string, end: (bench: BatchBench) =>
   ["buried and kicked", (bench) => { bench.hold(1); bench.does((engine) => engine.bury(engine.session(0), 1, 0, 0)); return bench.does((engine) => engine.kickJob(1, 0)); }, "done: updated 1 | open 1 | 0 0 1 0 0; openMembers 1"],
   ["dead", (bench) => { bench.set("t", { maxAttempts: 1 }); bench.hold(1); return bench.does((engine) => engine.release(engine.session(0), 1, 0, 0, 0)); }, "done: held 0, updated 1 | dead 1 | 0 0 1 0 0; failed 1"],
   ["dead and deleted", (bench) => { bench.set("t", { maxAttempts: 1 }); bench.hold(1); bench.does((engine) => engine.release(engine.session(0), 1, 0, 0, 0)); return bench.does((engine) => engine.delete(engine.session(0), 1, 0)); }, "done: ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
-  ["expired", (bench) => { bench.engine.update(bench.session(0), 1, { pri: undefined, ttrSeconds: undefined, delayMs: undefined, ttlMs: 5 }, 0); return bench.wait(5); }, "updated 1, ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
-  ["on its way", (bench) => bench.does((engine) => engine.depart(engine.find(1), 7, 0)), "undefined | open 1 moving 1 | 0 0 1 0 0; openMembers 1"],
-  ["gone elsewhere", (bench) => { bench.engine.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.departed(1, 7, 0)); }, "undefined |  | 0 0 1 0 0;"],
-  ["back after all", (bench) => { bench.engine.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.stay(1, 7, 0)); }, "undefined | open 1 | 0 0 1 0 0; openMembers 1"],
+  ["expired", (bench) => { bench.engine.changes.update(bench.session(0), 1, { pri: undefined, ttrSeconds: undefined, delayMs: undefined, ttlMs: 5 }, 0); return bench.wait(5); }, "updated 1, ended 1 of batch 100, 0 done, 1 failed | failed 1 | 0 0 1 0 0; failed 1"],
+  ["on its way", (bench) => bench.does((engine) => engine.transfers.depart(engine.find(1), 7, 0)), "undefined | open 1 moving 1 | 0 0 1 0 0; openMembers 1"],
+  ["gone elsewhere", (bench) => { bench.engine.transfers.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.transfers.departed(1, 7, 0)); }, "undefined |  | 0 0 1 0 0;"],
+  ["back after all", (bench) => { bench.engine.transfers.depart(bench.engine.find(1), 7, 0); return bench.does((engine) => engine.transfers.stay(1, 7, 0)); }, "undefined | open 1 | 0 0 1 0 0; openMembers 1"],
 ];
 
 describe("a member of a batch that is", () => {
@@ -246,12 +246,12 @@ it("the home of a batch hears when its last member has ended, and none is on its
     bench.assume(100, BatchState.Committed);
     bench.engine.batches.hasNews = false;
     if (last === "depart") {
-      bench.engine.depart(bench.engine.find(2), 7, 0);
-      bench.engine.depart(bench.engine.find(3), 8, 0);
-      bench.engine.departed(2, 7, 0);
+      bench.engine.transfers.depart(bench.engine.find(2), 7, 0);
+      bench.engine.transfers.depart(bench.engine.find(3), 8, 0);
+      bench.engine.transfers.departed(2, 7, 0);
       assert.equal(bench.batch(100), "moving 1 failed 1");
       assert.ok(!bench.engine.batches.hasNews);
-      bench.engine.departed(3, 8, 0);
+      bench.engine.transfers.departed(3, 8, 0);
     } else bench.engine.delete(session, 2, 0);
     assert.match(bench.batch(100), / idle 1$/);
     assert.ok(bench.engine.batches.hasNews);
@@ -270,7 +270,7 @@ it("members and waiting jobs that come from other shards are counted as such", (
     const attributes = Object.assign(new JobAttributes().clear(), facts);
     const job = { ...jobOf(id), ...counts, tube: "t", state: JobState.Ready, deadlineAtMs: 0 };
     const arrival = { travel: Travel.Move, asReady: false, delayMs: undefined };
-    bench.does((engine) => engine.arrive(job, EMPTY_BODY, attributes, arrival, 0));
+    bench.does((engine) => engine.transfers.arrive(job, EMPTY_BODY, attributes, arrival, 0));
   }
   assert.deepEqual(
     [bench.batch(100), bench.batch(101)],

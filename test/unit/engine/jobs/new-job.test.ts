@@ -36,7 +36,7 @@ function again(traced: TracedEngine, attributes: JobAttributes, pri = 3, delayMi
   return traced.does((engine, nowMs) => {
     const delay = { delaySeconds: Math.floor(delayMillis / 1000), delayMillis: delayMillis % 1000 };
     const job = { id: 2, pri, ...delay, ttrSeconds: 70, bodyBytes: 6, atMs: nowMs };
-    return engine.putAgain(1, job, engine.bodies.allocate(6), attributes, nowMs);
+    return engine.changes.putAgain(1, job, engine.bodies.allocate(6), attributes, nowMs);
   });
 }
 
@@ -120,7 +120,7 @@ describe("a put whose key another job has", () => {
       assert.equal(traced.wait(3000), "", "it waits for no time");
       assume(BatchState.Committed);
       assume(BatchState.Complete, BatchOutcome.Success);
-      const said = `${traced.does((engine, nowMs) => engine.workOnFlows(nowMs))}, ${traced.wait(2000)}`;
+      const said = `${traced.does((engine, nowMs) => engine.batchEnds.work(nowMs))}, ${traced.wait(2000)}`;
       assert.match(said, /1: gets 1/);
     }
   });

@@ -22,7 +22,7 @@ class SweepBench {
   #lastId = 0;
 
   assume(number: number, state: BatchState): void {
-    this.bench.engine.assumeBatch({
+    this.bench.engine.batchEnds.assume({
       ...{ number, name: `b${number}`, state, outcome: BatchOutcome.None },
       ...{ keepMs: 0, openedAtMs: 0, completeAtMs: 0, allDone: 0, allFailed: 0 },
     });
@@ -75,7 +75,7 @@ class SweepBench {
   /** Works until nothing is left; returns the number of turns. */
   sweep(): number {
     let turns = 0;
-    for (; this.bench.engine.hasFlowWork; turns++) this.bench.engine.workOnFlows(0);
+    for (; this.bench.engine.batchEnds.hasWork; turns++) this.bench.engine.batchEnds.work(0);
     this.bench.check();
     return turns;
   }
@@ -107,8 +107,8 @@ describe("the pass that removes the members of cancelled batches", () => {
     sweep.reserve(sweep.put(1));
     for (let n = 0; n < 2 * TURN_LOOKS; n++) sweep.put();
     sweep.assume(1, BatchState.Cancelled);
-    sweep.bench.engine.workOnFlows(0);
-    assert.ok(sweep.bench.engine.hasFlowWork);
+    sweep.bench.engine.batchEnds.work(0);
+    assert.ok(sweep.bench.engine.batchEnds.hasWork);
     sweep.assume(2, BatchState.Cancelled);
     sweep.sweep();
     assert.ok(!sweep.has(early));

@@ -24,7 +24,7 @@ class Bench extends TracedEngine {
   }
 
   move(id: number, tube: string): void {
-    this.does((engine, nowMs) => engine.move(engine.find(id), tube, false, nowMs));
+    this.does((engine, nowMs) => engine.changes.move(engine.find(id), tube, false, nowMs));
   }
 
   release(id: number, delaySeconds = 0, reason?: Span): string {
@@ -118,7 +118,7 @@ it("a dead job that comes from another shard leaves its key to others, and a liv
     const counts = { counters: fixedCounters({ reserves: 2 }), file: 0 };
     const job = { ...facts, ...counts, state: JobState.Buried, deadlineAtMs: 0 };
     const arrival = { travel: Travel.Death, asReady: false, delayMs: undefined };
-    bench.does((engine) => engine.arrive(job, EMPTY_BODY, attributes, arrival, 0));
+    bench.does((engine) => engine.transfers.arrive(job, EMPTY_BODY, attributes, arrival, 0));
     assert.match(bench.job(1), /^u ready/);
     assert.equal(bench.hasKey("u"), reason === DeathReason.None);
   }
@@ -319,7 +319,7 @@ describe("a reserve-job", () => {
     );
     const listed = [3, 4, 5].map((id) => ({ id, pri: 0, bodyBytes: 0 }));
     const slots: number[] = [];
-    bench.engine.takeBatch(bench.session(0), listed, true, bench.nowMs, slots);
+    bench.engine.batchReserves.take(bench.session(0), listed, true, bench.nowMs, slots);
     assert.deepEqual(bench.ids(slots), [0, 0, 5], "and neither does a batch");
   });
 });

@@ -196,7 +196,7 @@ describe("a job", () => {
         const bench = scene();
         const { engine, nowMs } = bench;
         const change = { ...NO_CHANGE, pri: 1, delayMs: 3000, ttrSeconds: 9, ttlMs: 4, tube: "u" };
-        const update = (): unknown => engine.update(engine.session(0), 8, change, nowMs);
+        const update = (): unknown => engine.changes.update(engine.session(0), 8, change, nowMs);
         if (isFull) bench.refuses(update, Outcome.TubeFull);
         else assert.equal(update(), Outcome.Done);
         bench.take();
@@ -206,7 +206,7 @@ describe("a job", () => {
         it(`that is ${state} is moved to one with ${full}, or stays as it is`, () => {
           const bench = scene();
           const { engine, nowMs } = bench;
-          const move = (): unknown => engine.move(engine.find(8), "u", true, nowMs);
+          const move = (): unknown => engine.changes.move(engine.find(8), "u", true, nowMs);
           if (isFull) bench.refuses(move, MoveOutcome.Full);
           else assert.equal(move(), MoveOutcome.Moved);
           bench.take();
@@ -225,7 +225,7 @@ describe("a job", () => {
           const job = { ...facts, ...counts, state: JobState.Ready, deadlineAtMs: 0, tube };
           const body = engine.bodies.allocate(BODY_BYTES);
           const arrival = { travel, asReady: false, delayMs: undefined };
-          const outcome = engine.arrive(job, body, attributes, arrival, 0);
+          const outcome = engine.transfers.arrive(job, body, attributes, arrival, 0);
           if (outcome !== Outcome.Done) engine.bodies.free(body);
           return outcome;
         };

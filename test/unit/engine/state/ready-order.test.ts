@@ -116,7 +116,7 @@ class Draw {
     }
     if (kind === 12) {
       const change = { pri, ttrSeconds: undefined, delayMs: undefined };
-      return (engine) => engine.update(engine.session(index), id, change, nowMs);
+      return (engine) => engine.changes.update(engine.session(index), id, change, nowMs);
     }
     if (kind === 13) {
       const values = random.pick(LIMITS);
@@ -129,13 +129,13 @@ class Draw {
         const slots: number[] = [];
         const session = engine.session(index);
         const places = session.turns?.decides === true ? [] : undefined;
-        const isCut = engine.listBatch(session, limits, nowMs, slots, places);
+        const isCut = engine.batchReserves.list(session, limits, nowMs, slots, places);
         return [isCut, places, ...slots.map((slot) => idOf(engine, slot))];
       };
     if (kind === 16)
       return (engine) => {
         const slots: number[] = [];
-        engine.reserveBatch(engine.session(index), limits, 0, nowMs, slots);
+        engine.batchReserves.reserve(engine.session(index), limits, 0, nowMs, slots);
         return slots.map((slot) => idOf(engine, slot));
       };
     if (kind === 17) {
@@ -347,9 +347,9 @@ describe("the order of a session's ready tubes", () => {
         put(engine, { ...plain, id: 3 * tubes + n, tube: `q${n * 7}`, pri: 4 }, n);
         engine.looks = 0;
         const slots: number[] = [];
-        engine.reserveBatch(client, limits, 0, n, slots);
+        engine.batchReserves.reserve(client, limits, 0, n, slots);
         slots.push(engine.reserve(client, 0, n));
-        engine.listBatch(client, limits, n, [], []);
+        engine.batchReserves.list(client, limits, n, [], []);
         ids.push(...slots.map((slot) => idOf(engine, slot)));
         // By time, each choice looks at the tubes of held jobs.
         assert.ok(engine.looks < 8 * 4 * (ids.length + 20), `step ${n}: ${engine.looks} looks`);
@@ -372,7 +372,7 @@ describe("the order of a session's ready tubes", () => {
     for (let n = 0; n < tubes; n++) {
       engine.looks = 0;
       const slots: number[] = [];
-      engine.listBatch(client, { jobsMax: 1, bytesMax: 0 }, 2, slots, []);
+      engine.batchReserves.list(client, { jobsMax: 1, bytesMax: 0 }, 2, slots, []);
       assert.equal(slots.length, 1);
       assert.ok(engine.reserve(client, 0, 2) >= 0, `${n} of ${tubes} jobs`);
       if (n > 0) assert.ok(engine.looks < 15 * HELD_LOOKS_MAX, `${engine.looks} looks`);

@@ -99,8 +99,8 @@ describe("the work of a client that weighs tubes", () => {
     const limits = { jobsMax: 1, bytesMax: 1000 };
     for (const reserve of [
       () => void engine.reserve(session, 0, 0),
-      () => void engine.reserveBatch(session, limits, 0, 0, []),
-      () => void engine.listBatch(session, limits, 0, [], []),
+      () => void engine.batchReserves.reserve(session, limits, 0, 0, []),
+      () => void engine.batchReserves.list(session, limits, 0, [], []),
     ])
       assert.ok(charged(reserve) > 2 * tubes);
   });

@@ -151,7 +151,7 @@ describe("jobs of a tube by id", () => {
       const times = { delaySeconds: 0, delayMillis: 0, ttrSeconds: 1, atMs: 0 };
       const job = { id, pri: 0, bodyBytes: text.length, ...times };
       const outcome = engine.put(engine.session(0), job, body, 0, "mail", attributes);
-      return outcome === Outcome.Duplicate ? engine.putAgain(1, job, body, attributes, 0) : outcome;
+      return outcome === Outcome.Duplicate ? engine.changes.putAgain(1, job, body, attributes, 0) : outcome;
     };
     for (const order of ["scan", "next"] as const) {
       assert.equal(put(1, "hay".repeat(21_000)), order === "scan" ? Outcome.Done : Outcome.Replaced);
@@ -210,7 +210,7 @@ describe("jobs in the order of handing out", () => {
       if (part !== 1) return;
       engine.kickJob(10, 0);
       engine.discard(engine.find(11), ENDS.Cleared, 0);
-      engine.move(engine.find(12), "other", false, 0);
+      engine.changes.move(engine.find(12), "other", false, 0);
     });
     const ids = idsOf(parts);
     assert.equal(ids.length, JOBS - 3);

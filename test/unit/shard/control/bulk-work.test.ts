@@ -51,7 +51,7 @@ function scene(jobs: number, question: Partial<BulkQuestion>, clock: () => numbe
     add: (transfer: Transfer, slot: number, nowMs: number) => {
       transfer.ids.push(engine.jobs.pageOf(slot).id[rowOf(slot)]!);
       transfer.bytes++;
-      engine.depart(slot, transfer.number, nowMs);
+      engine.transfers.depart(slot, transfer.number, nowMs);
     },
     send: (transfer: Transfer) => void sent.push(transfer),
   };
@@ -74,8 +74,8 @@ function scene(jobs: number, question: Partial<BulkQuestion>, clock: () => numbe
     for (const transfer of sent.splice(0)) {
       const taken = transfer.ids.length - refused;
       for (const [index, id] of transfer.ids.entries()) {
-        if (index < taken) engine.departed(id, transfer.number, 0);
-        else engine.stay(id, transfer.number, 0);
+        if (index < taken) engine.transfers.departed(id, transfer.number, 0);
+        else engine.transfers.stay(id, transfer.number, 0);
       }
       transfer.sender.landed(transfer, taken, refused === 0 ? Outcome.Done : Outcome.TubeFull);
     }

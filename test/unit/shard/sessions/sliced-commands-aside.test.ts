@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes, shardOfTube } from "../../../../src/base/bytes.ts";
-import type { Engine } from "../../../../src/engine/engine.ts";
 import { RequestOp } from "../../../../src/message/request.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
 import type { Replies } from "../../../../src/shard/sessions/replies.ts";
@@ -213,8 +212,8 @@ function looksBeside(count: number, command: (jobs: string) => string): number {
   const { engine } = server.shards[0]!;
   let looks = 0;
   for (const name of ["isMoving", "isLeaving"] as const) {
-    const original = engine[name].bind(engine) as Engine["isMoving"];
-    engine[name] = (id) => {
+    const original = engine.transfers[name].bind(engine.transfers);
+    engine.transfers[name] = (id) => {
       looks++;
       return original(id);
     };

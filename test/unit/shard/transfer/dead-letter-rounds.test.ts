@@ -34,9 +34,11 @@ class Scene {
     };
     const engine = {
       policies: { deaths },
-      leavesFor: (id: number) => {
-        this.looks++;
-        return this.stale.has(id) ? "" : "dead";
+      transfers: {
+        leavesFor: (id: number) => {
+          this.looks++;
+          return this.stale.has(id) ? "" : "dead";
+        },
       },
       find: (id: number) => id,
     };
