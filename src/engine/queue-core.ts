@@ -436,7 +436,7 @@ export class QueueCore extends ShardState {
 
   delete(session: Session, id: number, nowMs: number): Outcome {
     this.runDue(nowMs);
-    const slot = this.find(id);
+    const slot = this.index.get(id);
     if (slot === NO_SLOT) return Outcome.NotFound;
     const page = this.jobs.pageOf(slot);
     const row = rowOf(slot);

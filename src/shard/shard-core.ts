@@ -304,7 +304,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   #owesSlices = false;
 
   constructor(options: ShardOptions) {
-    const { topology, shard } = options;
+    const { topology, shard, records } = options;
     this.clock = options.clock ?? (() => this.nowMs);
     this.portCount = topology.ports;
     this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
@@ -327,7 +327,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     const owns = (name: string): boolean => shardOf(name) === shard;
     this.engine = new Engine({
       effects: this,
-      ...(options.records === undefined ? {} : { records: options.records }),
+      ...(records === undefined ? {} : { records }),
       ...(options.arena === undefined ? {} : { arena: options.arena }),
       ...(meter === undefined ? {} : { meter }),
       ownsDefaultTube: owns("default"),
@@ -339,22 +339,17 @@ export class ShardCore implements ClientEffects, CommandShard {
     });
     this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
     this.engine.bodies.limit = this.memory;
-    this.replies = new Replies(
-      this.engine,
-      this.ports,
-      options.records ?? NO_NUMBERS,
-      topology.storedBytesMin,
-    );
+    this.replies = new Replies(this.engine, this.ports, records ?? NO_NUMBERS, topology.storedBytesMin);
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
     this.#barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));
     this.slicedCommands = new SlicedCommands(this.replies, options.turnJobsMax ?? TURN_JOBS_MAX, this.clock);
     this.#commandWork = options.commandWork ?? 0;
-    this.records = options.records;
+    this.records = records;
     const directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
     if (directory !== undefined) this.#lookInto(directory, shard);
     const port = this.ports[shard % topology.acceptors]!;
-    const travel = { engine: this.engine, port, records: options.records, shards: topology.shards };
+    const travel = { engine: this.engine, port, records, shards: topology.shards };
     const noteMoves = (): void => this.#controlWords.set(ControlWord.JobsMove);
     const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
@@ -374,7 +369,7 @@ export class ShardCore implements ClientEffects, CommandShard {
         wallMs: () => this.schedules.wallMs(),
       });
     }
-    this.tubeSetter = new TubeSetter(this.engine, options.records, owns, noteMoves);
+    this.tubeSetter = new TubeSetter(this.engine, records, owns, noteMoves);
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
     const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
     this.puts = new PutIntake(this.engine, this.replies, this.#controlWords, set);

@@ -337,7 +337,7 @@ export class Policies {
     if (this.keys.runOne(nowMs)) return undefined;
     const slot = queues.nextExpiring;
     assert(slot !== NO_SLOT, "a timer that is due has a job");
-    const tube = queues.tubeOf(slot);
+    const tube = this.#shard.tubeOf(slot);
     queues.leave(slot);
     this.#expire(slot, tube, nowMs);
     return tube;

@@ -42,11 +42,6 @@ export class JobQueues {
     this.#expiryTimers = new TimerHeap<Tube>(rareDeadlines);
   }
 
-  /** Returns the tube of a job. */
-  tubeOf(slot: number): Tube {
-    return this.#tubes.at(this.#jobs.pageOf(slot).tube[rowOf(slot)]!);
-  }
-
   /** The delayed job that becomes ready first, or NO_SLOT. */
   get nextDelayed(): number {
     return this.delayTimers.first?.delayed.top ?? NO_SLOT;

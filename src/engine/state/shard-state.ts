@@ -123,7 +123,7 @@ export class ShardState {
 
   /** Returns the tube of a job. */
   tubeOf(slot: number): Tube {
-    return this.queues.tubeOf(slot);
+    return this.tubes.at(this.jobs.pageOf(slot).tube[rowOf(slot)]!);
   }
 
   /** Counts a burial of a job, or takes it back (-1). */

@@ -100,7 +100,8 @@ export class Replies {
 
   /** Sends a fixed reply. */
   fixed(session: ShardSession, reply: Uint8Array): void {
-    this.bytes(session, reply, 0, reply.length);
+    const port = this.#begin(session, 0, reply.length);
+    copyBytes(port.target, port.at, reply, 0, reply.length);
   }
 
   bytes(session: ShardSession, source: Uint8Array, at: number, length: number): void {
@@ -660,7 +661,13 @@ export class Replies {
   // --- the beginning of a reply ------------------------------------------------------------------
 
   #begin(session: ShardSession, flags: number, length: number): ReplyPort {
-    return this.#beginPiece(session, flags | this.#durable(), length, this.#records.lastNumber);
+    const port = this.#ports[session.acceptor]!;
+    const number = this.#records.lastNumber;
+    const durable = number === this.recordsBefore ? 0 : ResponseFlag.Durable;
+    if (CHECKED) assert(length > 0, "a reply has bytes");
+    session.sent(length);
+    port.beginReply(flags | durable | session.holdsFlag, session.connectionSlot, length, number % 2 ** 32);
+    return port;
   }
 
   /** Returns ResponseFlag.Durable if the current command has made a record. */
