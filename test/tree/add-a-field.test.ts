@@ -44,7 +44,8 @@ function made(folder: string, edits: readonly Edit[]): ReadonlySet<string> {
 function checked(folder: string, test: string): void {
   const run = (...args: readonly string[]): string => {
     try {
-      const { NODE_TEST_CONTEXT: _, ...others } = process.env;
+      // The bundle is made of the sources without the change.
+      const { NODE_TEST_CONTEXT: _, SERVER_BUNDLE: __, ...others } = process.env;
       const env = { ...others, TRANSCRIPT: "ext-inspect" };
       return execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8", env });
     } catch (error) {

@@ -1,105 +1,101 @@
-// Size of the code path of a command: the files and functions of src/ that V8 counts while one put,
-// one reserve that finds a job or waits over two shards, and one delete run in process without a
-// log.
+// Size of the code path of a command: the files and functions of src/ that V8 counts once for each
+// put, each reserve that waits and its put, and each delete of a server with sockets and a log.
+//
+// The figures are there to be watched. A server counts its calls until it ends, so what belongs to
+// a command is what is called for at least half of many, and not without them.
 
 import assert from "node:assert/strict";
-import { Session } from "node:inspector/promises";
-import { describe, it } from "node:test";
-import { shardOfTube } from "../../src/base/bytes.ts";
-import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { startServer } from "../support/server/server-process.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 
 const SRC = new URL("../../src/", import.meta.url).href;
+const COMMANDS = 300;
 
-interface Passed {
-  readonly files: readonly string[];
-  readonly functions: readonly string[];
+interface Coverage {
+  readonly result: readonly {
+    readonly url: string;
+    readonly functions: readonly {
+      readonly functionName: string;
+      readonly ranges: readonly { readonly startOffset: number; readonly count: number }[];
+    }[];
+  }[];
 }
 
-/** Returns the files and functions of src/ that run during `action`. */
-async function passedBy(action: () => void): Promise<Passed> {
-  const session = new Session();
-  session.connect();
-  await session.post("Profiler.enable");
-  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
-  await session.post("Profiler.takePreciseCoverage");
-  action();
-  const { result } = await session.post("Profiler.takePreciseCoverage");
-  session.disconnect();
-  const scripts = result
-    .filter(({ url }) => url.startsWith(SRC))
-    .map(({ url, functions }) => ({
-      file: url.slice(SRC.length),
-      names: functions
-        .filter(({ functionName, ranges }) => functionName !== "" && ranges[0]!.count > 0)
-        .map(({ functionName }) => functionName),
-    }))
-    .filter(({ names }) => names.length > 0);
-  return {
-    files: scripts.map(({ file }) => file),
-    functions: scripts.flatMap(({ file, names }) => names.map((name) => `${file} ${name}`)),
-  };
+type Connect = () => Promise<WireClient>;
+type Play = (connect: Connect) => Promise<void>;
+
+const putAll = async (client: WireClient): Promise<void> => {
+  for (let n = 1; n <= COMMANDS; n++) assert.equal((await client.put("hello")).line, `INSERTED ${n}`);
+};
+
+/** Returns how often a server calls each function of src/, by "<file> <name> <offset>". */
+async function callsOf(t: TestContext, log: string, play: Play): Promise<Map<string, number>> {
+  const counts = temporaryFolder(t, "calls");
+  const server = await startServer({ kind: "ours", flags: ["-b", log], env: { NODE_V8_COVERAGE: counts } });
+  const clients: WireClient[] = [];
+  await play(async () => {
+    const client = await WireClient.connect(server.address);
+    clients.push(client);
+    return client;
+  });
+  for (const client of clients) client.close();
+  await server.stop();
+  const calls = new Map<string, number>();
+  for (const thread of readdirSync(counts)) {
+    const { result } = JSON.parse(readFileSync(join(counts, thread), "utf8")) as Coverage;
+    for (const { url, functions } of result.filter((script) => script.url.startsWith(SRC)))
+      for (const { functionName, ranges } of functions) {
+        const key = `${url.slice(SRC.length)} ${functionName} ${ranges[0]!.startOffset}`;
+        if (functionName !== "") calls.set(key, (calls.get(key) ?? 0) + ranges[0]!.count);
+      }
+  }
+  return calls;
 }
 
-/** Returns two tubes that live on different shards of two. */
-function tubesApart(): readonly [string, string] {
-  const names = Array.from({ length: 100 }, (_, n) => `t${n}`);
-  const isOnFirst = (name: string): boolean => shardOfTube(Buffer.from(name), 0, name.length, 2) === 0;
-  return [names.find(isOnFirst)!, names.find((name) => !isOnFirst(name))!];
-}
-
-/** Prints the figures, which are there to be watched. */
-function tell(name: string, { files, functions }: Passed, t: { diagnostic(message: string): void }): void {
-  t.diagnostic(`${name}: ${files.length} files, ${functions.length} functions`);
-  assert.ok(files.length > 10 && functions.length > 30, "the path is seen");
+/** Prints how many files and functions a command passes, in all and in each folder of src/. */
+async function tell(t: TestContext, name: string, play: Play, prepare?: Play): Promise<void> {
+  const log = temporaryFolder(t, "log");
+  if (prepare !== undefined) await callsOf(t, log, prepare);
+  const before = await callsOf(t, log, async () => {});
+  const calls = await callsOf(t, log, play);
+  const passed = [...calls.keys()].filter((key) => calls.get(key)! - (before.get(key) ?? 0) >= COMMANDS / 2);
+  const files = [...new Set(passed.map((key) => key.split(" ")[0]!))];
+  t.diagnostic(`${name}: ${files.length} files, ${passed.length} functions`);
+  for (const folder of new Set(files.map((file) => file.split("/")[0]!)))
+    t.diagnostic(`  ${folder}: ${passed.filter((key) => key.startsWith(`${folder}/`)).length} functions`);
+  for (const folder of ["acceptor/", "ring/", "shard/", "engine/", "binlog/"])
+    assert.ok(
+      files.some((file) => file.startsWith(folder)),
+      `the path through ${folder} is seen`,
+    );
 }
 
 describe("the code that a command passes through", () => {
   it("is counted for a put", async (t) => {
-    const server = new HandDrivenServer(1);
-    const client = server.connect(true);
-    client.say("put 0 0 60 5\r\nhello\r\n");
-    server.settle();
-    const passed = await passedBy(() => {
-      client.say("put 0 0 60 5\r\nhello\r\n");
-      server.settle();
-    });
-    assert.equal(client.take(), "INSERTED 1\r\nINSERTED 2\r\n");
-    tell("put", passed, t);
+    await tell(t, "put", async (connect) => putAll(await connect()));
   });
 
-  it("is counted for a reserve that finds a job, and for a delete of that job", async (t) => {
-    const server = new HandDrivenServer(1);
-    const client = server.connect(true);
-    for (let id = 1; id <= 4; id++) client.say("put 0 0 60 5\r\nhello\r\n");
-    client.say("reserve\r\ndelete 1\r\n");
-    server.settle();
-    client.take();
-    for (const [name, line] of [
-      ["reserve", "reserve\r\n"],
-      ["delete", "delete 2\r\n"],
-    ] as const) {
-      const passed = await passedBy(() => {
-        client.say(line);
-        server.settle();
-      });
-      tell(name, passed, t);
-    }
-    assert.equal(client.take(), "RESERVED 2 5\r\nhello\r\nDELETED\r\n");
+  it("is counted for a reserve that waits and the put that serves it", async (t) => {
+    await tell(t, "reserve and its put", async (connect) => {
+      const worker = await connect();
+      const client = await connect();
+      for (let n = 1; n <= COMMANDS; n++) {
+        worker.send("reserve\r\n");
+        assert.equal((await client.put("hello")).line, `INSERTED ${n}`);
+        assert.equal((await worker.readReply()).line, `RESERVED ${n} 5`);
+      }
+    });
   });
 
-  it("is counted for a reserve that waits over two shards", async (t) => {
-    const server = new HandDrivenServer(2);
-    const [one, other] = tubesApart();
-    const worker = server.connect(true);
-    worker.say(`watch ${one}\r\nwatch ${other}\r\nignore default\r\n`);
-    for (let n = 0; n < 100; n++) worker.say("reserve-with-timeout 0\r\n");
-    server.settle();
-    worker.take();
-    const passed = await passedBy(() => {
-      worker.say("reserve\r\n");
-      server.settle();
-    });
-    assert.equal(worker.take(), "", "it waits");
-    tell("wait", passed, t);
+  it("is counted for a delete", async (t) => {
+    const deleteAll: Play = async (connect) => {
+      const client = await connect();
+      for (let n = 1; n <= COMMANDS; n++) assert.equal((await client.ask(`delete ${n}`)).line, "DELETED");
+    };
+    await tell(t, "delete", deleteAll, async (connect) => putAll(await connect()));
   });
 });

@@ -71,12 +71,11 @@ export const TEST_ENV: NodeJS.ProcessEnv = {
 };
 
 /**
- * The file to start in that environment: what is loaded into a server to change parts of it finds
- * them in its sources alone.
+ * The file to start in that environment: what is loaded into a server to change parts of it, or
+ * counts the calls of its functions, finds them in its sources alone.
  */
-export function ourMain(env: NodeJS.ProcessEnv): string {
-  const { NODE_OPTIONS = "" } = env;
-  return NODE_OPTIONS.includes("--import") ? OUR_MAIN : SERVER_BUNDLE;
+export function ourMain({ NODE_OPTIONS = "", NODE_V8_COVERAGE }: NodeJS.ProcessEnv): string {
+  return NODE_OPTIONS.includes("--import") || NODE_V8_COVERAGE !== undefined ? OUR_MAIN : SERVER_BUNDLE;
 }
 
 const startTurns = new Turns(STARTS_AT_ONCE);
