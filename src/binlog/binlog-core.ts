@@ -227,7 +227,6 @@ export class BinlogCore {
   }
 
   #publishUnsynced({ unsyncedSinceMs }: Storage): void {
-    assert(unsyncedSinceMs >= 0, "the time since which records wait is valid");
     this.counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 

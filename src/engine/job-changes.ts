@@ -160,7 +160,6 @@ export class JobChanges {
     assert(extras !== undefined, "a job that changes its tube has extras");
     const isHeld = page.state[row] === JobState.Reserved;
     const expiresAtMs = ttlMs === 0 ? 0 : nowMs + (ttlMs ?? 0);
-    assert(expiresAtMs >= 0, "a job expires at a time, or never");
     const isExcused = isHeld && !endOf(change).isAttempt;
     return {
       pri: pri ?? page.pri[row]!,

@@ -1,8 +1,6 @@
 // Figures of the log's disk, in fixed buckets: the binlog thread writes these counters, the HTTP
 // thread reads them.
 
-import { assert } from "../base/assert.ts";
-
 // Counts of values by bucket, as in a Prometheus histogram, but not cumulative.
 
 export class BucketCounts {
@@ -18,7 +16,6 @@ export class BucketCounts {
   }
 
   add(value: number): void {
-    assert(value >= 0, "times and sizes are not negative");
     const bounds = this.#bounds;
     let at = 0;
     while (at < bounds.length && value > bounds[at]!) at++;

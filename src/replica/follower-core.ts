@@ -378,7 +378,6 @@ export class FollowerCore {
    */
   answered({ first, last }: LogEnds, readBefore: number, nowMs: number): void {
     if (this.#ended) return;
-    assert(readBefore >= 0, "messages are counted from 1");
     if (this.next === 0 && first <= last) this.next = first;
     if (this.#isStale(first, last, readBefore)) return;
     const wasStale = this.#staleAnswers > 0;
@@ -509,7 +508,6 @@ export class FollowerCore {
    * with the group's.
    */
   keptOf({ n, tag }: ChainPlace): number {
-    assert(n >= 0, "batches on the disk are counted from 0");
     const isOfOthers = n >= this.#own.first && !this.#own.has(n, tag);
     return isOfOthers ? 0 : Math.min(n, this.place.n);
   }

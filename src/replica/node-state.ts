@@ -60,7 +60,6 @@ class SharedWords {
     assert(numbers.length === this.#topology.shards, "each shard has a number");
     for (let shard = 0; shard < this.#topology.shards; shard++)
       this.#progress.publish(shard, numbers[shard]!);
-    assert(idsLent >= 0, "lent ids are counted from 0");
     if (idsLent !== this.#idsLent) this.#lent.publish(idsLent);
     this.#idsLent = idsLent;
   }

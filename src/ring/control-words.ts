@@ -99,7 +99,6 @@ export class MemoryWords {
   /** Claims pages if the limit allows it. */
   claim(pages: number): boolean {
     const limit = Atomics.load(this.#words, this.#limit);
-    assert(pages >= 0, "a claim is not negative");
     let used = this.usedPages;
     while (limit === 0 || used + pages <= limit) {
       const found = Atomics.compareExchange(this.#words, this.#used, used, used + pages);

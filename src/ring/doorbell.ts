@@ -102,7 +102,7 @@ export class DoorbellOwner {
    * that found it has already rung.
    */
   sleep(timeoutMs: number): void {
-    assert(timeoutMs >= 0, "a timeout is not negative");
+    assert(timeoutMs >= 0, "a timeout is a number: NaN would wait for good");
     const descriptor = Atomics.exchange(this.#words, this.#word + DESCRIPTOR, 0);
     Atomics.wait(this.#words, this.#word, ASLEEP, timeoutMs);
     Atomics.store(this.#words, this.#word, AWAKE);
@@ -111,7 +111,7 @@ export class DoorbellOwner {
 
   /** Blocks the thread for `ms` while its word says awake, so that no thread rings. */
   rest(ms: number): void {
-    assert(ms >= 0, "the time of a rest is not negative");
+    assert(ms >= 0, "a rest has a length: NaN would wait for good");
     Atomics.wait(this.#words, this.#word, AWAKE, ms);
   }
 

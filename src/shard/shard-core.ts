@@ -153,7 +153,6 @@ export class LeaseWorkers {
   #last = "";
 
   constructor(engine: Engine, leaseSession: number) {
-    assert(leaseSession >= 0, "leases are held by a session");
     this.#engine = engine;
     this.#leaseSession = leaseSession;
   }
@@ -519,7 +518,6 @@ export class ShardCore implements ClientEffects, CommandShard {
   /** Charges a command that may have been expensive to its connection. */
   #charge(session: ShardSession): void {
     const work = this.engine.looks + this.slicedCommands.spentMs * WORK_PER_MS;
-    assert(work >= 0, "work is never negative");
     this.slicedCommands.spentMs = 0;
     this.#turnWork += work;
     this.#isLong = this.#turnWork > TURN_WORK_MAX;
@@ -891,7 +889,6 @@ export class ShardCore implements ClientEffects, CommandShard {
    * hands the job to the lease session at once and gets the details of the lease.
    */
   giveJob(session: ShardSession, slot: number, flags: number): void {
-    assert(slot >= 0, "a given job is on this shard");
     const { batch } = session;
     if (batch !== undefined) {
       session.endBatch();
@@ -1059,7 +1056,6 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   reserved(client: Session, slot: number): void {
-    assert(slot >= 0, "a session that waited gets a job of this shard");
     const session = this.#sessionOf(client);
     assert(!session.ended, "a client that is gone gets no job");
     this.leadWaits.delete(session);

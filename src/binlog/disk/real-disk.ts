@@ -169,14 +169,12 @@ export class RealDisk implements Disk {
   }
 
   read(handle: Handle, into: Uint8Array, start: number, length: number, position: number): number {
-    assert(position >= 0, "a file is read at a valid position");
     assert(start + length <= into.length, "the bytes to read fit into their memory");
     return fs.readSync(handle, into, start, Math.min(length, this.#callBytesMax), position);
   }
 
   write(handle: Handle, from: Uint8Array, start: number, length: number, position: number): void {
     assert(start + length <= from.length, "the bytes to write lie in their memory");
-    assert(position >= 0, "a file is written at a valid position");
     let done = 0;
     while (done < length) {
       const bytes = Math.min(length - done, this.#callBytesMax);
@@ -185,7 +183,6 @@ export class RealDisk implements Disk {
   }
 
   truncate(handle: Handle, bytes: number): void {
-    assert(bytes >= 0, "a file has a length");
     fs.ftruncateSync(handle, bytes);
   }
 

@@ -463,7 +463,6 @@ export class TightRoom {
   /** Returns whether that many bytes can be copied without new room. */
   isEnoughFor(bytes: number): boolean {
     const { segments } = this.#tail;
-    assert(bytes >= 0, "live bytes to copy are never negative");
     return segments.shortage === "" || segments.roomBytes >= bytes + this.#marginBytes();
   }
 

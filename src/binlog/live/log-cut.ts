@@ -42,7 +42,6 @@ export class LogCut {
 
   /** Requests a cut for a backup; 0 releases the last one. */
   want(number: number): void {
-    assert(number >= 0, "a backup has a number");
     if (number === this.number) return;
     this.number = number;
     this.state = number === 0 ? "none" : "sought";

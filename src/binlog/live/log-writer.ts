@@ -115,7 +115,6 @@ export class IdLending {
 
   /** Returns whether the log must lend more ids, given the highest id taken so far. */
   isDue(highestId: number): boolean {
-    if (CHECKED) assert(highestId >= 0, "the highest id is not negative");
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 
@@ -130,7 +129,6 @@ export class IdLending {
   }
 
   #isUrgentFor(highestId: number): boolean {
-    if (CHECKED) assert(highestId >= 0, "the highest id taken is not negative");
     return this.upTo > this.#durableUpTo && highestId > this.#durableUpTo;
   }
 
@@ -235,7 +233,6 @@ class LogWriter {
    * one, for END, may follow.
    */
   bytesFor(framedBytes: number): number {
-    if (CHECKED) assert(framedBytes >= 0, "a frame has a length");
     return framedBytes + 2 * this.#batchHeadBytes;
   }
 

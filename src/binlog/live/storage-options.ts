@@ -48,14 +48,12 @@ export class SyncPolicy {
 
   /** Starts the time until the next sync when the first records arrive. */
   dirty(nowMs: number): void {
-    assert(nowMs >= 0, "the time is never negative");
     if (nowMs < this.#dirtySinceMs) this.#dirtySinceMs = nowMs;
     this.#markAtMs = Number.POSITIVE_INFINITY;
   }
 
   /** Returns whether there is time for a sync in the background. */
   mayBegin(nowMs: number): boolean {
-    assert(nowMs >= 0, "the time is never negative");
     return this.#every === "never" || nowMs < this.#dirtySinceMs + this.#every;
   }
 
@@ -68,7 +66,6 @@ export class SyncPolicy {
 
   /** Notes the end of a sync in the background. */
   ended(nowMs: number, tookMs: number): void {
-    assert(tookMs >= 0, "a sync takes time");
     this.#overAtMs = Number.POSITIVE_INFINITY;
     this.#lastSyncTookMs = tookMs;
     if (this.#dirtySinceMs === Number.POSITIVE_INFINITY && !this.never)

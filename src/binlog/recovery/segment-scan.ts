@@ -64,7 +64,6 @@ class ColumnWriter {
   #updateBytes = 0;
 
   constructor(fileBytes: number) {
-    assert(fileBytes >= 0, "a file has a length");
     const guess = Math.max(16, Math.ceil(fileBytes / 120));
     this.kinds = new Uint8Array(guess);
     this.ids = new Float64Array(guess);

@@ -68,7 +68,6 @@ export class SortedNumbers {
 
   /** Notes how many removed keys a walk has passed, and returns what it has found. */
   #passed(count: number, found: number | undefined): number | undefined {
-    assert(count >= 0, "a walk passes keys");
     this.looks += 1 + count;
     if (count > PASSED_MAX) this.#tidy();
     return found;
@@ -306,7 +305,6 @@ export class JobIndex {
   }
 
   set(id: number, slot: number): void {
-    if (CHECKED) assert(slot >= 0, "an id has the slot of a job");
     const page = this.makeRoom(id);
     const offset = id - page.number * ENTRIES;
     if (page.dense !== undefined) {

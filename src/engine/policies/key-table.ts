@@ -230,7 +230,6 @@ export class KeyTable {
 
   /** Sets the record of a key after `makeRecord`, or 0 for none. */
   setRecord(row: number, record: number): void {
-    assert(record >= 0, "a record of a key has an id");
     const records = this.#pages[row >>> PAGE_BITS]!.record;
     assert(records !== undefined || record === 0, "there is room for the record of a key");
     if (records !== undefined) records[row & PAGE_MASK] = record;

@@ -135,7 +135,6 @@ export class JobGroups {
    * jobs are held.
    */
   constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
-    assert(inWork >= 0, "jobs in work are counted");
     this.#jobs = jobs;
     this.#heap = new GroupHeap(jobs, this.#groups);
     this.#blocked = new GroupHeap(jobs, this.#groups);

@@ -82,7 +82,6 @@ export class RateLimiter {
 
   /** Returns how many jobs may be reserved now, one after another, while `reserved` are. */
   gives(reserved: number, nowMs: number): number {
-    assert(reserved >= 0, "the jobs that are held are counted");
     return Math.max(0, Math.min(this.#reservedMax - reserved, Math.floor(this.tokens(nowMs))));
   }
 

@@ -133,7 +133,6 @@ export class KickMany implements SlicedCommand {
   #kicked = 0;
 
   constructor(engine: Engine, replies: Replies, session: ShardSession, bound: number) {
-    assert(bound >= 0, "a kick has a bound");
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;

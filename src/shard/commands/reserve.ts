@@ -59,7 +59,6 @@ class AtomicCommand implements SlicedCommand {
 
   /** `run` processes at most `jobs` jobs and answers. */
   constructor(session: ShardSession, jobs: number, run: (nowMs: number) => void) {
-    assert(jobs >= 0, "a command has a number of jobs");
     this.#session = session;
     this.jobs = jobs;
     this.#run = run;

@@ -104,7 +104,6 @@ export const setTube: ShardCommand = (
     replies.fixed(session, taken ? Reply.set : Reply.outOfMemory);
   };
   const change = isPart ? SetPartView.change(request) : 0;
-  assert(change >= 0, "a change of settings has a number");
   const setting = options.length === 0 ? undefined : tubeSetter.change(pattern, options, change, nowMs);
   if (setting === undefined) answer(options.length === 0 && tubeSetter.mayHave(pattern));
   else slicedCommands.start(session, new SetMany(engine, setting, () => answer(true)), nowMs);

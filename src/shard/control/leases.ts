@@ -21,7 +21,6 @@ function isLeased(
   reserves: number,
 ): boolean {
   engine.runDue(nowMs);
-  assert(leaseSession >= 0, "leases are held by a session");
   const slot = engine.find(id);
   if (slot === NO_SLOT) return false;
   const page = engine.jobs.pageOf(slot);

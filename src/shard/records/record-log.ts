@@ -294,7 +294,6 @@ export class RecordLog implements RecordSink {
   }
 
   fitsOneRecord(slot: number, bodyBytes: number): boolean {
-    assert(bodyBytes >= 0, "a body has a length");
     const headBytes = RECORD_FIXED_BYTES + this.#tubeName(slot).length;
     const attributeBytes = this.#attributes(slot, true, true).length + LATER_BYTES_MAX;
     return headBytes + attributeBytes + bodyBytes <= this.#recordBytesMax;

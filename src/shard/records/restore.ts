@@ -229,7 +229,6 @@ const isTick = (deadlineAtMs: number): boolean => deadlineAtMs > 0 && deadlineAt
 
 /** Copies one record, so that the segment it came in can be freed. */
 function keptRecord(view: DataView, bytes: Uint8Array, offset: number, burySequence: number): Buried {
-  assert(burySequence >= 0, "burials are counted");
   const length = recordHeadBytes(view, offset) + bodyBytesOf(view, offset);
   return { burySequence, bytes: new Uint8Array(bytes.subarray(offset, offset + length)), offset: 0 };
 }

@@ -238,7 +238,6 @@ export class ScheduleClaims {
     const claim = this.#byTransfer(transfer);
     assert(claim !== undefined && claim.left > 0, "a shard answers a claim once");
     const id = YieldView.id(body);
-    assert(id >= 0, "an id is not negative");
     if (id > 0) {
       const known = knownOf(id, body);
       if (known.progress.version >= claim.latest) {

@@ -45,7 +45,6 @@ export class MemoryBudget implements MemoryLimit {
   settle(): void {
     assert(this.#heldPages >= 0, "the number of claimed pages is not negative");
     const needed = Math.ceil(this.#counted.memoryBytes / MEMORY_PAGE_BYTES);
-    assert(needed >= 0, "memory in use is never negative");
     const spare = this.#heldPages - needed;
     if (spare < 0) {
       this.#words.take(-spare);

@@ -144,7 +144,6 @@ export class Replies {
 
   /** Sends an Ack after changes. The acceptor's reply waits for their record. */
   settled(session: ShardSession, value: number, payload: Uint8Array = NO_BYTES): void {
-    assert(value >= 0, "a count of jobs is not negative");
     const port = this.#ports[session.acceptor]!;
     const flags = session.holdsFlag | this.#durable();
     const { connectionSlot, engineSession } = session;

@@ -72,7 +72,6 @@ export class SlicedCommands {
 
   /** Returns whether `jobs` of one client still fit into this turn, and if so deducts them. */
   takesTurn(jobs: number): boolean {
-    assert(jobs >= 0, "a command has a number of jobs");
     assert(this.#turnLeft >= 0, "a turn processes no more than its allowance");
     if (jobs > this.#jobsMax || jobs > this.#turnLeft) return false;
     this.#turnLeft -= jobs;

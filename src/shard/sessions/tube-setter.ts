@@ -113,7 +113,6 @@ export class TubeSetter {
       const setting = SETTING_OF_TAG.get(tag)!;
       if (CHECKED) assert(setting !== undefined, "a setting that was parsed is known");
       if (!this.#isNewer(pattern, tag, change)) continue;
-      assert(change >= 0, "a change has a number");
       const length = bytes[at + 1]!;
       assert(at + 2 + length <= end, "a setting ends inside its options");
       if (length === 0) delete values[setting.field];

@@ -49,7 +49,6 @@ export class FarMove implements FarMoves, Sender {
   #isSent = false;
 
   send(slot: number, target: string, asReady: boolean, nowMs: number): void {
-    assert(slot >= 0, "a job that is sent is on this shard");
     assert(!this.#isSent, "a round in progress takes no more jobs");
     const open = this.#open.get(target);
     let transfer = open;

@@ -211,7 +211,6 @@ export class TransferReceiver {
 
   #landed(from: number, number: number, taken: number, refusal: Outcome, recordsBefore: number): void {
     const { port } = this.#options;
-    assert(taken >= 0, "jobs that were taken are counted");
     this.#beginMessage(
       TransferMessage.Landed,
       from,
