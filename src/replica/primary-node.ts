@@ -114,6 +114,7 @@ export class HeldBatches {
    * A standby has all batches up to `n`. Returns the last batch that this releases, or undefined.
    */
   release(n: number): Acknowledged | undefined {
+    assert(n >= 0, "the number of a batch is known: NaN would release all");
     const kept = this.#held.findIndex((batch) => batch.n > n);
     const released = this.#held.splice(0, kept === -1 ? this.#held.length : kept);
     assert(this.#held[0] === undefined || this.#held[0].n > n, "released batches are no longer held");

@@ -33,7 +33,7 @@ const files =
     : batches === true
       ? ["batch-ends-kill.test.ts", "batches-kill.test.ts"]
       : moves === true
-        ? ["moves-kill.test.ts", "policies-restart.test.ts"]
+        ? ["moves-kill.test.ts", "restore.test.ts"]
         : ["kill.test.ts"];
 const paths = files.map((file) => fileURLToPath(new URL(file, import.meta.url)));
 const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1", ...paths], {

@@ -21,7 +21,7 @@ const NOT_DRAWN: Readonly<Record<string, string>> = {
 /** Commands that the simulation does not send, each with the reason. */
 const SCHEDULES = "its ticks need the wall clock, which test/simulation/schedules/ plays";
 const NOT_SIMULATED: Readonly<Record<string, string>> = {
-  origins: "it states the processes that ran; test/client/client-other-server restarts real ones",
+  origins: "it states the processes that ran; test/client/job.test.ts restarts real ones",
   "set-schedule": SCHEDULES,
   "delete-schedule": SCHEDULES,
   "pause-schedule": SCHEDULES,

@@ -14,13 +14,13 @@ export type Stage = (typeof STAGES)[number];
 /** Tests of a room besides its unit tests. */
 const OWN: Readonly<Record<string, readonly string[]>> = {
   binlog: ["test/binlog/**/*.test.ts"],
-  message: ["test/binlog/round-trip.test.ts"],
+  message: ["test/binlog/record.test.ts"],
   // Of the client's tests those in which a script answers, not a server.
-  client: ["test/client/client-{commands,faults,start}.test.ts"],
+  client: ["test/client/{queue,link,client-start}.test.ts"],
 };
 
 /** Those of them that take seconds: a mutant meets them last. */
-const DEAR = ["damage", "holes", "making-room", "simulation", "tools"].map(
+const DEAR = ["log-verdict", "holes", "segment-writer", "simulation", "tools"].map(
   (name) => `test/binlog/${name}.test.ts`,
 );
 
@@ -39,7 +39,7 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   config: ["test/unit/server/options/**/*.test.ts"],
   server: ["test/unit/config/**/*.test.ts"],
   client: ["test/unit/cli/**/*.test.ts"],
-  replica: ["test/replica/contract.test.ts", GROUPS],
+  replica: ["test/replica/shared-log.test.ts", GROUPS],
   access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
   // Most of its tests start a server, which a mutant doesn't reach.
   http: ["test/simulation/http-simulation.test.ts"],

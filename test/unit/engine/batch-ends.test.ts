@@ -2,16 +2,16 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Memory } from "../../../../src/base/bytes.ts";
-import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { Outcome } from "../../../../src/engine/jobs/ends.ts";
-import { JobState, NO_SLOT } from "../../../../src/engine/jobs/job-table.ts";
-import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
-import type { Session } from "../../../../src/engine/state/session.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
-import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";
-import { fixedCounters } from "../../../../src/schema/job.ts";
-import { EngineBench } from "../engine-bench.ts";
+import { Memory } from "../../../src/base/bytes.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
+import { JobState, NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
+import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
+import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { fixedCounters } from "../../../src/schema/job.ts";
+import { EngineBench } from "./engine-bench.ts";
 
 /** Number of ids that a turn looks at: TURN_JOBS_MAX * LOOKS_PER_JOB in engine.ts. */
 const TURN_LOOKS = 500;

@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { Engine } from "../../../src/engine/engine.ts";
-import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
-import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { fixedCounters, JobCounter } from "../../../src/schema/job.ts";
-import { unheardEffects } from "../../support/in-process/effects.ts";
-import { printSeed, seed } from "../../support/seeded-property.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
+import { Engine } from "../../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
+import { JobState, rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { fixedCounters, JobCounter } from "../../../../src/schema/job.ts";
+import { unheardEffects } from "../../../support/in-process/effects.ts";
+import { printSeed, seed } from "../../../support/seeded-property.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const STEPS = 3000;
 const TUBES = ["default", "a", "b"];

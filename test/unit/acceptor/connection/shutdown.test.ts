@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
+import { type HandDrivenClient, HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const SHARDS = 4;
 const TURNS_MAX = 14;

@@ -3,14 +3,14 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { asciiBytes } from "../../../src/base/bytes.ts";
-import { Engine, Outcome } from "../../../src/engine/engine.ts";
-import { rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
-import { Attribute } from "../../../src/protocol/job-attribute.ts";
-import { unheardEffects, unheardRecords } from "../../support/in-process/effects.ts";
-import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
-import { withoutMemory } from "../../support/in-process/without-memory.ts";
+import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { Engine, Outcome } from "../../../../src/engine/engine.ts";
+import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
+import { Attribute } from "../../../../src/protocol/job-attribute.ts";
+import { unheardEffects, unheardRecords } from "../../../support/in-process/effects.ts";
+import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
+import { withoutMemory } from "../../../support/in-process/without-memory.ts";
 
 const PUTS = 200;
 

@@ -103,7 +103,7 @@ describe("after a kill, with -f 0", () => {
     });
 });
 
-/** `ROUNDS=200 node --test test/process/policies-restart.test.ts` for more kills. */
+/** `ROUNDS=200 node --test test/process/restore.test.ts` for more kills. */
 const ROUNDS = Number(process.env["ROUNDS"] ?? 2);
 const TUBES = ["mails", "morgue6", "mails-dead34"];
 

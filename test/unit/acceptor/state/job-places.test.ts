@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 describe("JobsMove is set", () => {
   const known = (server: HandDrivenServer): boolean => server.acceptor.places.jobsMove;

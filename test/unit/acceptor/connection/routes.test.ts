@@ -3,11 +3,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { asciiBytes, shardOfTube } from "../../../src/base/bytes.ts";
-import { RequestOp } from "../../../src/message/request.ts";
-import { TransferMessage } from "../../../src/message/transfer.ts";
-import { type HandDrivenClient, HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
-import { tubeOn } from "../../support/tube-on.ts";
+import { asciiBytes, shardOfTube } from "../../../../src/base/bytes.ts";
+import { RequestOp } from "../../../../src/message/request.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
+import { type HandDrivenClient, HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { tubeOn } from "../../../support/tube-on.ts";
 
 const SHARDS = 2;
 const [WORK, JOBS] = [tubeOn(0, SHARDS, "work"), tubeOn(0, SHARDS, "jobs")];

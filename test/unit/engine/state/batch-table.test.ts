@@ -2,14 +2,14 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { latin1 } from "../../../src/base/bytes.ts";
-import { BYTES_OF, type Engine } from "../../../src/engine/engine.ts";
-import { Schedule } from "../../../src/engine/schedules.ts";
-import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
-import { TUBE_NAME_BYTES_MAX } from "../../../src/protocol/limits.ts";
-import { Missed } from "../../../src/protocol/schedule-options.ts";
-import { memoryInUse, settledBytes } from "../../support/machine/memory-in-use.ts";
-import { EngineBench } from "./engine-bench.ts";
+import { latin1 } from "../../../../src/base/bytes.ts";
+import { BYTES_OF, type Engine } from "../../../../src/engine/engine.ts";
+import { Schedule } from "../../../../src/engine/schedules.ts";
+import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { TUBE_NAME_BYTES_MAX } from "../../../../src/protocol/limits.ts";
+import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
+import { EngineBench } from "../engine-bench.ts";
 
 const COUNT = 10_000;
 /** Numbers as a server has them that runs for a while. */
