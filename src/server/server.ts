@@ -30,6 +30,7 @@ import {
   type RecoveryChannels,
   recoveryChannels,
 } from "../threads/start-threads.ts";
+import { beginColdPhase } from "./lifecycle/cold-phase.ts";
 import { checkGroupOptions, GroupRole } from "./lifecycle/group-role.ts";
 import { MemoryWatch, memoryGiver } from "./lifecycle/memory.ts";
 import { loadTimeZonesSoon, notifySystemd, onSigusr1, switchUser } from "./lifecycle/process.ts";
@@ -258,6 +259,7 @@ class Server {
     const httpServes = http?.handle.serve(listeners, transport);
     await Promise.race([httpServes, sleep(HTTP_SERVES_MS_MAX, undefined, { ref: false })]);
     if (this.#stopping) return;
+    beginColdPhase(() => this.#messages());
     for (const acceptor of this.#acceptors) acceptor.serve(this.#origins);
     this.#group?.serves();
     if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
