@@ -3,6 +3,7 @@
 
 import { InvalidArgumentError } from "commander";
 import { optionsText, tubeName } from "../client/command-text.ts";
+import { parseDurationMs } from "../config/setting.ts";
 import { U32_MAX } from "../protocol/limits.ts";
 
 /** Returns the valid text; throws InvalidArgumentError otherwise. */
@@ -44,16 +45,36 @@ export const whole =
       ? text
       : refuse(`a whole number from ${least} to ${most}`);
 
-export const seconds: Check = whole(0, U32_MAX);
+/**
+ * Accepts a time in the form that flags and the configuration file take, such as 30, 0.5, 250ms or
+ * 5m. Returns seconds with up to three decimals.
+ */
+export const durationWithin =
+  (least: number, most: number, isWhole = false): Check =>
+  (text) => {
+    const seconds = (parseDurationMs(text, "s") ?? -1) / 1000;
+    const isExact = !/\.\d{4}|\.\d+ ?ms$/.test(text) && (!isWhole || Number.isInteger(seconds));
+    if (isExact && seconds >= least && seconds <= most) return `${seconds}`;
+    const unit = isWhole ? "whole seconds" : "seconds";
+    const examples = isWhole ? "30, 5m, 2h or 7d" : "30, 0.5, 250ms, 5m or 2h";
+    return refuse(`${unit} from ${least} to ${most}, or a time such as ${examples}`);
+  };
 
-/** Time limit for one reply, in seconds: a day at most. */
-export const timeout: Check = whole(1, 86_400);
+export const port: Check = whole(1, 65_535);
+
+/** Times that travel as whole seconds. */
+export const seconds: Check = durationWithin(0, U32_MAX, true);
+
+const DAY = 86_400;
+
+/** Time limit for one reply. */
+export const timeout: Check = durationWithin(0.001, DAY);
 
 /** Seconds to the millisecond, for commands that support it. */
-export const duration: Check = (text) =>
-  /^\d{1,10}(?:\.\d{1,3})?$/.test(text) && Number(text) <= U32_MAX
-    ? text
-    : refuse(`seconds from 0 to ${U32_MAX}, with up to three decimals`);
+export const duration: Check = durationWithin(0, U32_MAX);
+
+/** Interval between two reports. */
+export const interval: Check = durationWithin(0.001, DAY);
 
 export const states: Check = (text) =>
   text.split(",").every((each) => STATES.includes(each))

@@ -2,12 +2,15 @@
 
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { withoutAdvice } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./output.ts";
-import type { Target } from "./target.ts";
+import { certificateHint, type Target } from "./target.ts";
 
 const BODY_BYTES_MAX = 64 << 20;
 const NO_HTTP =
   "; start the server with --http, without which it doesn't answer here, or name another with --url or RUNNERBEAN_HTTP_URL";
+
+const NOT_HTTP = "; it speaks no HTTP: this tool takes the address of --http with --url or -p";
 
 interface HttpAnswer {
   readonly status: number;
@@ -156,8 +159,9 @@ function openHttp(
 function noAnswer(address: string, error: Error): CommandFailed {
   const { code = "" } = error as NodeJS.ErrnoException;
   // OpenSSL's own message is long.
-  const why = code === "EPROTO" ? "it has no TLS version in common with this program" : error.message || code;
-  const hint = code === "ECONNREFUSED" ? NO_HTTP : "";
+  const why =
+    code === "EPROTO" ? "it has no TLS version in common with this program" : withoutAdvice(error) || code;
+  const hint = code === "ECONNREFUSED" ? NO_HTTP : code.startsWith("HPE_") ? NOT_HTTP : certificateHint(code);
   return new CommandFailed(`no answer from ${address}: ${why}${hint}`, ExitCode.NoConnection);
 }
 

@@ -11,7 +11,7 @@ import {
   ReplyError,
   Unauthorized,
 } from "../client/errors.ts";
-import { type Check, each, timeout } from "./argument.ts";
+import { type Check, each, port, timeout } from "./argument.ts";
 import { CommandFailed, ExitCode, tell } from "./output.ts";
 import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
@@ -42,10 +42,12 @@ export function newCommand(
   }
   const has = (option: CommonOption): boolean => !without.includes(option);
   if (has("url"))
-    command.option(
-      "--url <url>",
-      "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
-    );
+    command
+      .option(
+        "--url <url>",
+        "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
+      )
+      .option("-p, --port <port>", "instead of --url: the port of a server on this machine", port);
   command
     .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
     .option(
@@ -54,7 +56,7 @@ export function newCommand(
     );
   if (has("timeout"))
     command.option(
-      "--timeout <seconds>",
+      "--timeout <time>",
       "give up after this long without an answer",
       timeout,
       `${TIMEOUT_SECONDS}`,
@@ -125,10 +127,15 @@ export async function withTarget(
     if (isOutputGone(error)) process.exit(ExitCode.Done);
     const exitCode = exitCodeOf(error);
     if (exitCode === undefined) throw error;
-    tell(`runnerbean: ${isWrite(error) ? "cannot write the output: " : ""}${(error as Error).message}`);
+    tell(`runnerbean: ${isWrite(error) ? "cannot write the output: " : ""}${textOf(error as Error)}`);
     process.exitCode = exitCode;
   }
 }
+
+const textOf = ({ message }: Error): string =>
+  message.includes('"HTTP/1.')
+    ? `${message}: it speaks HTTP, and this tool takes the address of the protocol with --url or -p`
+    : message;
 
 /** The reader closed the output early, as `head` does. */
 const isOutputGone = (error: unknown): boolean =>

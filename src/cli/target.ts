@@ -37,6 +37,8 @@ const PORT = 11300;
 
 export interface TargetOptions {
   readonly url?: string;
+  /** The port of a server on this machine, instead of `url`. */
+  readonly port?: string;
   readonly token?: string;
   readonly ca?: string;
   readonly timeout?: string;
@@ -76,13 +78,19 @@ export function targetOf(
   const variable = (name: string): string | undefined => environment[name] || undefined;
   const wireUrl = variable("RUNNERBEAN_URL");
   const httpUrl = variable("RUNNERBEAN_HTTP_URL") ?? wireUrl ?? HTTP_DEFAULT;
-  const url = options.url ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
+  if (options.url !== undefined && options.port !== undefined)
+    throw bad(`give either --url or -p: the port can be part of the URL, as in ${WIRE_DEFAULT}`);
+  const url =
+    options.url ?? localUrl(options.port, kind) ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
   const token = secretOf(options.token ?? variable("RUNNERBEAN_TOKEN"));
   const ca = options.ca === undefined ? undefined : read("ca", options.ca);
   const limitMs = Number(options.timeout ?? TIMEOUT_SECONDS) * 1000;
   if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca, limitMs };
   return { kind: "wire", address: wireAddress(url), token, ca, limitMs };
 }
+
+const localUrl = (port: string | undefined, kind: Target["kind"]): string | undefined =>
+  port === undefined ? undefined : `${kind === "http" ? "http" : "beanstalk"}://127.0.0.1:${port}`;
 
 function originOf(url: string): string {
   if (URL.canParse(url)) return new URL(url).origin;
@@ -106,6 +114,16 @@ function read(kind: FileKind, file: string): string {
     throw error;
   }
 }
+
+/** OpenSSL's codes for a certificate whose authority it doesn't know. */
+const UNKNOWN_AUTHORITY =
+  /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:GET_ISSUER_CERT|VERIFY_LEAF_SIGNATURE).*)$/;
+
+/** Returns the next step after an error of a certificate; "" for other codes. */
+export const certificateHint = (code: string): string =>
+  UNKNOWN_AUTHORITY.test(code)
+    ? ": name the file of its authority with --ca; a self-signed certificate is its own"
+    : "";
 
 function wireAddress(url: string): string {
   if (url.startsWith("unix:")) return url;

@@ -6,7 +6,7 @@ import { ConnectionLost, NotSupported, ProtocolError } from "../client/errors.ts
 import { mustKnow, TIMER_MS_MAX } from "../client/link.ts";
 import { dialer, type Origins, type Reply, Wire } from "../client/wire.ts";
 import { CommandFailed, ExitCode } from "./output.ts";
-import type { Target } from "./target.ts";
+import { certificateHint, type Target } from "./target.ts";
 
 const DIAL_MS = 5000;
 /** Additional time for a command that processes many jobs before its reply. */
@@ -40,6 +40,8 @@ export class WireSession {
     const socket = await dial().catch((error: Error) => {
       const { code = "" } = (error.cause ?? {}) as NodeJS.ErrnoException;
       // ENOENT: no file of that name, for a unix socket.
+      const certificate = certificateHint(code);
+      if (certificate !== "") throw new CommandFailed(error.message + certificate, ExitCode.NoConnection);
       if (code !== "ECONNREFUSED" && code !== "ENOENT") throw error;
       const hint =
         "no server listens there; start one with runnerbean, or name another with --url or RUNNERBEAN_URL";
@@ -50,7 +52,7 @@ export class WireSession {
       if (token !== undefined) await wire.inTime(wire.request(`auth ${token}`, "AUTHENTICATED"));
     } catch (error) {
       wire.drop();
-      throw error instanceof NotSupported
+      throw error instanceof NotSupported && error.reply !== "TLS_REQUIRED"
         ? new CommandFailed("this address takes no token: leave out --token", ExitCode.Nothing)
         : error;
     }

@@ -51,7 +51,10 @@ export class BadSchedule extends ReplyError {}
 export class BatchConflict extends ReplyError {}
 /** UNAUTHORIZED: the token is missing, wrong or lacks the permission. */
 export class Unauthorized extends ReplyError {}
-/** UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks the required extension. */
+/**
+ * UNKNOWN_COMMAND, UNKNOWN_OPTION: the server lacks the required extension. TLS_REQUIRED: the port
+ * takes TLS only.
+ */
 export class NotSupported extends ReplyError {}
 
 /**
@@ -96,6 +99,7 @@ const BY_WORD: Readonly<Record<string, typeof ReplyError>> = {
   BATCH_COMPLETE: BatchConflict,
   BATCH_ORDER: BatchConflict,
   UNAUTHORIZED: Unauthorized,
+  TLS_REQUIRED: NotSupported,
   UNKNOWN_COMMAND: NotSupported,
   UNKNOWN_OPTION: NotSupported,
   INTERNAL_ERROR: ReplyError,
@@ -112,6 +116,7 @@ const NEXT_STEPS: Readonly<Record<string, string>> = {
   BATCH_COMPLETE: "the batch is complete, so there is nothing left to cancel",
   "open-batch OUT_OF_MEMORY":
     "the server's memory or disk is full, or it has 100,000 batches: end batches that stay open, and open new ones with a shorter keep",
+  TLS_REQUIRED: "this port takes TLS only: give the address as tls:host:port, in --url as tls://host:port",
   BATCH_ORDER: "a member may only wait for a batch that was opened before its own: open that one first",
 };
 

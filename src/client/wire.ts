@@ -58,7 +58,7 @@ function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs
       socket.destroy();
       // For a name with several addresses, the error's message is empty.
       const why =
-        cause === undefined ? `no connection within ${limitMs} ms` : cause.message || `${cause.code}`;
+        cause === undefined ? `no connection within ${limitMs} ms` : withoutAdvice(cause) || `${cause.code}`;
       reject(new ConnectionLost(why, false, cause));
     };
     const timer = setTimeout(fail, limitMs);
@@ -71,6 +71,9 @@ function dial(where: NetConnectOpts, tls: ConnectionOptions | undefined, limitMs
     });
   });
 }
+
+/** Node adds advice about a flag of its own to errors of certificates; `ca` is the way here. */
+export const withoutAdvice = ({ message }: Error): string => message.replace(/; if the root CA .*/s, "");
 
 // Splits the server's data into replies, by their first words alone.
 

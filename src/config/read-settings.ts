@@ -125,7 +125,6 @@ function note(value: unknown, path: Path, line: number, found: Map<string, numbe
 const EXPECTED: Readonly<Record<ScalarKind, string>> = {
   text: "a string in quotes",
   number: "a whole number, at least 0",
-  decimal: "a number",
   port: "a port or a string in quotes",
   size: 'a size such as 65536, "64K" or "8G"',
   milliseconds: 'a time such as "250ms" or "30s"; a bare number is in milliseconds',
@@ -136,7 +135,6 @@ const EXPECTED: Readonly<Record<ScalarKind, string>> = {
 const TYPES: Readonly<Record<ScalarKind, readonly string[]>> = {
   text: ["string"],
   number: ["number"],
-  decimal: ["number"],
   port: ["number", "string"],
   size: ["number", "string"],
   milliseconds: ["number", "string"],
@@ -163,8 +161,8 @@ const fileScalar: ReadScalar = (kind, value) => {
 const scalarText: ReadScalar = (kind, value) => {
   const text = `${value}`;
   if (kind === "text" || kind === "port") return text;
-  if (kind === "number" || kind === "decimal") {
-    if (!(kind === "number" ? /^\d+$/ : /^\d+(?:\.\d+)?$/).test(text)) throw notExpected(kind, value);
+  if (kind === "number") {
+    if (!/^\d+$/.test(text)) throw notExpected(kind, value);
     return text;
   }
   const number = kind === "size" ? parseSize(text) : parseDurationMs(text, kind === "seconds" ? "s" : "ms");
@@ -218,7 +216,16 @@ export function applyFlag<O>(setting: Setting<O>, options: O, text: string, time
   else if (setting.kind === "counter") setting.set(options, timesBefore + 1);
   else if (setting.kind === "list") setting.set(options, splitList(text));
   else if (setting.kind !== "map" && setting.kind !== "tables") {
-    setting.apply(options, setting.plainFlag === true ? text : scalarText(setting.kind, text));
+    setting.apply(options, setting.plainFlag === true ? text : ofFlag(setting, text));
+  }
+}
+
+function ofFlag<O>(setting: Setting<O> & { kind: ScalarKind }, text: string): string {
+  try {
+    return scalarText(setting.kind, text);
+  } catch (error) {
+    if (error instanceof SettingError) throw new SettingError(`${longFlagOf(setting)}: ${error.message}`);
+    throw error;
   }
 }
 

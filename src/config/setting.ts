@@ -34,6 +34,20 @@ export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | un
   return Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
 }
 
+/**
+ * Returns the value of a tube's setting as set-tube takes it: seconds, bytes, and "100/60" for
+ * "100/1m". Other texts stay as they are, and the parser of set-tube refuses them.
+ */
+export function withoutUnits(kind: string, text: string): string {
+  const seconds = (time: string): string => {
+    const ms = parseDurationMs(time, "s");
+    return ms === undefined ? time : `${ms / 1000}`;
+  };
+  if (kind === "duration") return seconds(text);
+  if (kind === "bytes") return `${parseSize(text) ?? text}`;
+  return kind === "rate" ? text.replace(/(?<=\/).+$/, seconds) : text;
+}
+
 /** Returns "64M" for 67108864: uses the largest unit that divides the number. */
 export function sizeText(bytes: number): string {
   for (const unit of ["T", "G", "M", "K"]) {
@@ -63,7 +77,7 @@ interface Described<O> {
  * The meaning of a value. Sizes and times may have units. A port may be part of a string:
  * "127.0.0.1:11380".
  */
-export type ScalarKind = "text" | "number" | "decimal" | "port" | "size" | "milliseconds" | "seconds";
+export type ScalarKind = "text" | "number" | "port" | "size" | "milliseconds" | "seconds";
 
 interface ScalarSetting<O> extends Described<O> {
   readonly kind: ScalarKind;

@@ -15,6 +15,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { launch } from "../support/server/server-process.ts";
+import { runTool, type ToolResult } from "../support/server/tool.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -53,6 +54,25 @@ ${tls(`, min = "1.3"`)}
     guarded = await GuardedServer.start(folder, tokens, 4, configOf, ["--shards", "3", "--acceptors", "2"]);
   });
   after(() => guarded.server.stop());
+
+  it("tells a client without TLS what it needs", async () => {
+    const port = guarded.ports[0]!;
+    const socket = createConnection(port, "127.0.0.1");
+    socket.write("stats\r\n");
+    const chunks = await socket.toArray();
+    assert.equal(Buffer.concat(chunks).toString(), "TLS_REQUIRED\r\n");
+    const tool = (url: string, ...more: string[]): Promise<ToolResult> =>
+      runTool(["stats", "--url", url, ...more], { env: {} });
+    const plain = await tool(`beanstalk://127.0.0.1:${port}`);
+    assert.match(
+      plain.stderr,
+      /^runnerbean: stats: TLS_REQUIRED \(this port takes TLS only: .*tls:\/\/host:port\)$/m,
+    );
+    const unknown = await tool(`tls://localhost:${port}`);
+    assert.equal(unknown.code, 3);
+    assert.match(unknown.stderr, /^runnerbean: [^;]*: name the file of its authority with --ca;/);
+    assert.equal((await tool(`tls://localhost:${port}`, "--ca", files.ca)).code, 0);
+  });
 
   /** Resolves when the handshake is done. */
   function dial(listener: number, options: ConnectionOptions = {}): Promise<TLSSocket> {

@@ -13,6 +13,10 @@ import { contextOf, createTlsServer, namesOf, serverOptionsOf } from "./tls-cont
  */
 type Identify = (names: readonly string[]) => boolean;
 
+/** Codes of OpenSSL for a first message that isn't TLS. */
+const NOT_TLS: ReadonlySet<string> = new Set(["ERR_SSL_WRONG_VERSION_NUMBER", "ERR_SSL_HTTP_REQUEST"]);
+const TLS_REQUIRED = "TLS_REQUIRED\r\n";
+
 interface Handshake {
   readonly context: ConnectionContext;
   /** Undefined if clients don't authenticate by certificate. */
@@ -37,7 +41,11 @@ export class TlsSockets {
     });
     this.#server.on("secureConnection", (socket) => this.#secured(socket));
     this.#server.on("tlsClientError", (error, socket) => {
-      this.#failed(rawOf(socket), error.message);
+      const raw = rawOf(socket);
+      const isTls = !NOT_TLS.has((error as NodeJS.ErrnoException).code ?? "");
+      // node:tls closes the socket after this event.
+      if (!isTls) raw?.write(TLS_REQUIRED);
+      this.#failed(raw, isTls ? error.message : "the client does not speak TLS");
       socket.destroy();
     });
   }

@@ -108,14 +108,19 @@ interface Output {
 
 export function backupCommand(): Command {
   return newCommand(
-    "backup <url> <file>",
+    "backup <what> [file]",
     "copy all jobs and settings of a running server to a file (- is stdout), over HTTP",
     {},
-    ["url", "json"],
+    ["json"],
   )
+    .usage("[options] [url] <file>")
     .option("--rate <n>", "read at most this many mebibytes per second (default: 16)", whole(1, RATE_MAX))
-    .action((url: string, file: string, options: BackupOptions) =>
-      withHttp({ ...options, url }, async (target) => {
+    .action((what: string, second: string | undefined, options: BackupOptions, self: Command) => {
+      const file = second ?? what;
+      if (second !== undefined && (options.url ?? options.port) !== undefined)
+        self.error("error: give the server once: as the first argument, or with --url or -p");
+      const server = second === undefined ? options : { ...options, url: what };
+      return withHttp(server, async (target) => {
         yieldProcessor();
         const output = file === "-" ? toStdout : await BackupFile.create(file);
         const remove = (): void => void output.remove().finally(() => process.exit(ExitCode.Nothing));
@@ -131,8 +136,8 @@ export function backupCommand(): Command {
         } finally {
           for (const signal of signals) process.off(signal, remove);
         }
-      }),
-    );
+      });
+    });
 }
 
 /** Lets all other programs go first: the server may run on the same machine. */

@@ -70,7 +70,7 @@ function show(): Command {
 
 function open(): Command {
   return newCommand("open <name>", "open a batch; put jobs into it with put --batch", { name })
-    .option("--keep <seconds>", "how long the server remembers the complete batch (default: a day)", duration)
+    .option("--keep <time>", "how long the server remembers the complete batch (default: a day)", duration)
     .action((name: string, options: CommonOptions & { keep?: string }) =>
       withBatches(options, async (session) => {
         const keep = options.keep === undefined ? undefined : Number(options.keep);

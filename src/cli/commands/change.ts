@@ -51,9 +51,9 @@ function kick(): Command {
 }
 
 function pause(): Command {
-  return newCommand("pause <tube> <seconds>", "stop reservations from a tube for a while", {
+  return newCommand("pause <tube> <time>", "stop reservations from a tube for a while", {
     tube,
-    seconds,
+    time: seconds,
   }).action((name: string, time: string, options: CommonOptions) => pauseFor(name, time, options));
 }
 
@@ -161,12 +161,12 @@ function update(): Command {
   )
     .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX))
     .option(
-      "--delay <seconds>",
+      "--delay <time>",
       "make them ready after this delay; 0: at once, including buried ones if --state names them",
       duration,
     )
-    .option("--ttr <seconds>", "time to run, starting with the next reservation", seconds)
-    .option("--ttl <seconds>", "time to live from now on; 0: no limit", duration)
+    .option("--ttr <time>", "time to run, starting with the next reservation", seconds)
+    .option("--ttl <time>", "time to live from now on; 0: no limit", duration)
     .action((tube: string, options: UpdateOptions, self: Command) => {
       const change = changeOf(options);
       if (change === "") self.error("error: give at least one change: --pri, --delay, --ttr or --ttl");

@@ -1,7 +1,7 @@
 // `check`: monitors a tube for Nagios, Icinga and compatible tools.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { tube } from "../argument.ts";
+import { duration, tube } from "../argument.ts";
 import { isNumber, isObject, resultOf } from "../http-session.ts";
 import { print } from "../output.ts";
 import { newCommand } from "../run.ts";
@@ -22,11 +22,11 @@ export function checkCommand(): Command {
   const command = newCommand("check", "print a status line for Nagios and exit with 0, 1, 2 or 3");
   command.requiredOption("--tube <name>", "the tube", tube);
   for (const metric of METRICS) {
-    const what =
-      metric === "oldest" ? "age of the oldest ready job in seconds (over HTTP only)" : `${metric} jobs`;
+    const what = metric === "oldest" ? "age of the oldest ready job (over HTTP only)" : `${metric} jobs`;
     const unit = metric === "waiting" ? "waiting clients; fewer than this raise the alarm" : what;
+    const [value, check] = metric === "oldest" ? ["time", duration] : ["n", threshold];
     for (const level of ["warn", "crit"])
-      command.addOption(new Option(`--${metric}-${level} <n>`, unit).argParser(threshold));
+      command.addOption(new Option(`--${metric}-${level} <${value}>`, unit).argParser(check));
   }
   // Replaces the usual exit code for bad arguments.
   return command

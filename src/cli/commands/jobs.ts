@@ -29,7 +29,7 @@ export function withFilter(command: Command, limit?: string): Command {
       "only jobs in these states: ready, delayed, buried, reserved; separated by commas",
       states,
     )
-    .option("--older <seconds>", "only jobs that were put at least this long ago", duration)
+    .option("--older <time>", "only jobs that were put at least this long ago", duration)
     .option("--text <text>", "only jobs whose bodies contain this text", soughtText)
     .option("--group <key>", "only jobs of this group", soughtText)
     .option("--limit <n>", "at most this many, the oldest first", whole(1, U32_MAX), limit);

@@ -1,9 +1,12 @@
 // `put`: stores one job, or one for each line of stdin.
 
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { optionsText } from "../../client/command-text.ts";
+import { type Meta, metaText } from "../../client/meta.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
-import { batch, seconds, tube, whole } from "../argument.ts";
+import { OptionKind, type OptionRow, PUT_OPTIONS } from "../../protocol/option-rows.ts";
+import { wordOf } from "../../schema/names.ts";
+import { batch, duration, seconds, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, print, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { countOf, type WireSession } from "../wire-session.ts";
@@ -16,65 +19,143 @@ interface PutOptions extends CommonOptions {
   readonly delay: string;
   readonly ttr: string;
   readonly lines?: true;
-  readonly batch?: string;
-  readonly after?: string;
-  readonly afterAny?: string;
+  readonly meta?: Meta;
+}
+
+/** What each option of put-in-tube does. */
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  unique: "refuse the job if the tube has one with this key",
+  "unique-for": "with --unique: keep the key taken for at least this long",
+  "unique-until": "with --unique: when the job gives up its key",
+  ttl: "time to live: a job that waits longer expires",
+  group: "group of the job",
+  weight: "weight of the group",
+  "on-duplicate": "with --unique: what to do with the waiting job that has the key",
+  meta: "context of the job; may be repeated",
+  "debounce-max": "with --on-duplicate debounce: ready this long after its own put at the latest",
+  batch: "an open batch that the jobs belong to",
+  after: "wait until this batch has ended; buried if a member has failed",
+  "after-any": "wait until this batch has ended, with any outcome",
+};
+
+/** The option of the command line for one of put-in-tube. */
+function optionOf({ name, kind, usage, words, min = 0, max = U32_MAX }: OptionRow): Option {
+  const isTime = kind === OptionKind.Duration;
+  const value = isTime
+    ? "<time>"
+    : words === undefined
+      ? usage
+      : `<${name === "unique-until" ? "when" : "what"}>`;
+  const option = new Option(`--${name} ${value}`, DESCRIPTIONS[name] ?? "");
+  if (words !== undefined) return option.choices(words);
+  if (isTime) return option.argParser(duration);
+  if (kind === OptionKind.Tube) return option.argParser(batch);
+  if (kind === OptionKind.Number) return option.argParser(whole(min, max));
+  return kind === OptionKind.Pair ? option.argParser(pair) : option;
+}
+
+/** Collects `name:value`. */
+export function pair(text: string, before: Meta = {}): Meta {
+  const colon = text.indexOf(":");
+  if (colon < 1) throw new InvalidArgumentError("Allowed: name:value.");
+  return { ...before, [text.slice(0, colon)]: text.slice(colon + 1) };
 }
 
 export function putCommand(): Command {
-  return newCommand("put <tube> [body]", "store a job; the body is read from stdin if it is missing or -", {
-    tube,
-  })
+  const command = newCommand(
+    "put <tube> [body]",
+    "store a job; the body is read from stdin if it is missing or -",
+    {
+      tube,
+    },
+  )
     .option("--pri <n>", "priority: the smallest number is reserved first", whole(0, U32_MAX), "1024")
-    .option("--delay <seconds>", "delay before the job is ready", seconds, "0")
-    .option("--ttr <seconds>", "time to run", seconds, "60")
-    .option("--batch <name>", "an open batch that the jobs belong to", batch)
-    .option("--after <name>", "wait until this batch has ended; buried if a member has failed", batch)
-    .option("--after-any <name>", "wait until this batch has ended, with any outcome", batch)
+    .option("--delay <time>", "delay before the job is ready", duration, "0")
+    .option("--ttr <time>", "time to run", seconds, "60");
+  for (const row of PUT_OPTIONS) command.addOption(optionOf(row));
+  return command
     .option("--lines", "store one job for each line of stdin")
     .action((tube: string, body: string | undefined, options: PutOptions, self: Command) => {
       const isFromStdin = body === undefined || body === "-";
       if (options.lines === true && !isFromStdin)
         self.error("error: --lines reads the jobs from stdin: give no body");
-      if (options.after !== undefined && options.afterAny !== undefined)
+      const given = self.opts<Readonly<Record<string, string | undefined>>>();
+      if (given["after"] !== undefined && given["afterAny"] !== undefined)
         self.error("error: a job waits for one batch: give either --after or --after-any");
+      const extras = extrasOf(given, options.meta, self);
       return withWire(options, async (session) => {
-        const { pri, delay, ttr, batch, after, afterAny } = options;
-        const batches = optionsText({ batch, after, afterAny });
-        if (batches !== "") await session.needs("open-batch");
-        const put = (bytes: Buffer): Promise<string> =>
-          putOne(session, tube, `${pri} ${delay} ${ttr}`, batches, bytes);
-        const tellId = (id: string): void => print(options.json === true ? `{"id":${id}}` : id);
-        if (options.lines === true) await putLines(put, tellId);
-        else tellId(await put(isFromStdin ? await readStdin() : Buffer.from(body)));
+        const { pri, delay, ttr } = options;
+        const needed = neededFor(extras, delay);
+        if (needed !== undefined) await session.needs(needed);
+        const put = (bytes: Buffer): Promise<Put> =>
+          putOne(session, tube, `${pri} ${delay} ${ttr}`, extras, bytes);
+        const tellPut = ({ id, outcome }: Put): void => {
+          if (options.json === true)
+            print(outcome === "inserted" ? `{"id":${id}}` : `{"id":${id},"outcome":"${outcome}"}`);
+          else print(`${id}`);
+        };
+        if (options.lines === true) return await putLines(put, tellPut);
+        const done = await put(isFromStdin ? await readStdin() : Buffer.from(body));
+        tellPut(done);
+        if (done.outcome !== "inserted") tell(`runnerbean: ${done.outcome}: job ${done.id} has this key`);
       });
     });
 }
 
-/** Puts a job and returns its id. */
+/** Returns the extension that such a put needs. */
+function neededFor(extras: string, delay: string): string | undefined {
+  if (/ (?:batch|after|after-any)=/.test(extras)) return "open-batch";
+  return extras === "" && !delay.includes(".") ? undefined : "put-in-tube";
+}
+
+/** Returns the options of put-in-tube. Refuses those that depend on a missing one. */
+function extrasOf(
+  given: Readonly<Record<string, string | undefined>>,
+  meta: Meta | undefined,
+  self: Command,
+): string {
+  for (const option of ["uniqueFor", "uniqueUntil", "onDuplicate"])
+    if (given[option] !== undefined && given["unique"] === undefined)
+      self.error(`error: --${wordOf(option)} needs --unique`);
+  const known = new Set(PUT_OPTIONS.map(({ name }) => name));
+  const options = Object.entries(given).filter(([name]) => name !== "meta" && known.has(wordOf(name)));
+  try {
+    return optionsText(Object.fromEntries(options)) + metaText(meta ?? {});
+  } catch (error) {
+    return self.error(`error: ${(error as Error).message}`);
+  }
+}
+
+interface Put {
+  readonly id: number;
+  /** "inserted", or what became of the job with the same key. */
+  readonly outcome: string;
+}
+
+const OUTCOMES = "INSERTED DUPLICATE KEPT REPLACED ESCALATED DEBOUNCED";
+
 async function putOne(
   session: WireSession,
   tube: string,
   numbers: string,
-  batches: string,
+  extras: string,
   body: Buffer,
-): Promise<string> {
-  if (batches !== "") {
-    const line = `put-in-tube ${tube} ${numbers} ${body.length}${batches}`;
-    return `${countOf(await session.ask(line, "INSERTED", body))}`;
-  }
-  const line = `put ${numbers} ${body.length}`;
-  return `${countOf(await session.inTube(tube, line, "INSERTED", body))}`;
+): Promise<Put> {
+  const isPlain = extras === "" && !numbers.includes(".");
+  const reply = isPlain
+    ? await session.inTube(tube, `put ${numbers} ${body.length}`, "INSERTED", body)
+    : await session.ask(`put-in-tube ${tube} ${numbers} ${body.length}${extras}`, OUTCOMES, body);
+  return { id: countOf(reply), outcome: reply.words[0]!.toLowerCase() };
 }
 
-async function putLines(put: (body: Buffer) => Promise<string>, tellId: (id: string) => void): Promise<void> {
+async function putLines(put: (body: Buffer) => Promise<Put>, tellPut: (done: Put) => void): Promise<void> {
   let [stored, failed] = [0, 0];
   const underWay = new Set<Promise<void>>();
   for await (const line of linesOf(process.stdin)) {
     const one = put(line).then(
-      (id) => {
+      (done) => {
         stored++;
-        tellId(id);
+        tellPut(done);
       },
       (error: Error) => {
         if (failed++ === 0) tell(`runnerbean: ${error.message}`);

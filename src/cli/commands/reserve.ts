@@ -10,7 +10,7 @@ import { ConnectionLost, JobLost } from "../../client/errors.ts";
 import { reasonText } from "../../client/job.ts";
 import { clientName, TIMER_MS_MAX } from "../../client/link.ts";
 import { TIMEOUT_SECONDS_MAX, U32_MAX } from "../../protocol/limits.ts";
-import { tube, whole } from "../argument.ts";
+import { durationWithin, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire, withWireTarget } from "../run.ts";
 import type { Target } from "../target.ts";
@@ -353,9 +353,9 @@ export function reserveCommand(): Command {
     "reserve the next job of these tubes; a command after -- gets the body on stdin: exit status 0 deletes the job, 75 releases it, any other buries it",
   )
     .option(
-      "--wait <seconds>",
+      "--wait <time>",
       "how long to wait for a job (default: forever)",
-      whole(0, TIMEOUT_SECONDS_MAX),
+      durationWithin(0, TIMEOUT_SECONDS_MAX, true),
     )
     .option("--max <n>", "number of jobs to take, one after the other; 0: no limit", whole(0, U32_MAX), "1")
     .option(

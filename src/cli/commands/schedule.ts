@@ -11,11 +11,11 @@ import {
   setScheduleLine,
 } from "../../client/schedule.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
-import { type Check, duration, tube, whole } from "../argument.ts";
+import { type Check, duration, seconds, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
 import type { WireSession } from "../wire-session.ts";
-import { readStdin } from "./put.ts";
+import { pair, readStdin } from "./put.ts";
 
 const PAGE = 1000;
 const WEIGHT_MAX = 1000;
@@ -144,13 +144,6 @@ const missed: Check = (text) => {
   throw new InvalidArgumentError("Allowed: once, all, none.");
 };
 
-/** Collects `name:value`. */
-function pair(text: string, before: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
-  const colon = text.indexOf(":");
-  if (colon < 1) throw new InvalidArgumentError("Allowed: name:value.");
-  return { ...before, [text.slice(0, colon)]: text.slice(colon + 1) };
-}
-
 function set(): Command {
   return newCommand(
     "set <name> <tube> [body]",
@@ -158,13 +151,13 @@ function set(): Command {
     { name, tube },
   )
     .option("--cron <expression>", "times: 'minute hour day month weekday', or @daily and the like")
-    .option("--every <seconds>", "interval between jobs, at least 1 second", duration)
+    .option("--every <time>", "interval between jobs, at least 1 second", duration)
     .option("--tz <zone>", "time zone of --cron, such as Europe/Berlin (default: UTC)")
     .option("--missed <which>", "jobs for ticks missed while the server was down: once, all or none", missed)
     .option("--pri <n>", "priority of the jobs", whole(0, U32_MAX), "1024")
-    .option("--delay <seconds>", "delay of the jobs, counted from the tick", duration, "0")
-    .option("--ttr <seconds>", "time to run of the jobs", whole(0, U32_MAX), "60")
-    .option("--ttl <seconds>", "drop a job that has waited this long", duration)
+    .option("--delay <time>", "delay of the jobs, counted from the tick", duration, "0")
+    .option("--ttr <time>", "time to run of the jobs", seconds, "60")
+    .option("--ttl <time>", "drop a job that has waited this long", duration)
     .option("--group <key>", "group of the jobs")
     .option("--weight <n>", "weight of the group", whole(1, WEIGHT_MAX))
     .option("--meta <name:value>", "context of the jobs; may be repeated", pair)

@@ -1,21 +1,26 @@
-// `settings`: lists, shows and changes settings of tubes, over HTTP.
+// `settings`: lists, shows and changes settings of tubes: over HTTP, or over the protocol where the
+// server has no HTTP. The protocol shows only what is in force for an existing tube.
 
 import { type Command, InvalidArgumentError } from "commander";
+import { withoutUnits } from "../../config/setting.ts";
 import { SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { SETTINGS, type Setting } from "../../schema/setting.ts";
 import { type Check, tube } from "../argument.ts";
 import { isListOf, isNumber, isObject, isText, resultOf } from "../http-session.ts";
-import { ExitCode, print, printOne, printRows } from "../output.ts";
-import { type CommonOptions, newCommand, newGroup, withHttp } from "../run.ts";
+import { CommandFailed, ExitCode, print, printOne, printRows, tell } from "../output.ts";
+import { type CommonOptions, newCommand, newGroup, withTarget, withWire } from "../run.ts";
 import type { Target } from "../target.ts";
+import type { WireSession } from "../wire-session.ts";
 
 /** Maximum of patterns in one response. */
 const PAGE = 1000;
 
 type Values = Readonly<Record<string, string | number>>;
-interface One {
+interface Listed {
   readonly pattern: string;
   readonly settings: Values;
+}
+interface One extends Listed {
   readonly tubes: number;
 }
 interface Page {
@@ -35,7 +40,7 @@ const USAGE: ReadonlyMap<string, string> = new Map(
 const ONE = { pattern: isText, settings: isObject, tubes: isNumber };
 
 export function settingsCommand(): Command {
-  const description = "list, show and change limits, retries and times to live of tubes (over HTTP)";
+  const description = "list, show and change limits, retries and times to live of tubes";
   return newGroup("settings", description, [list(), show(), set(), remove()]);
 }
 
@@ -45,24 +50,87 @@ const pattern: Check = (text) => {
   return text;
 };
 
+/**
+ * Runs one of the actions: `overHttp` if the server has HTTP at the address, the default one if
+ * none is given. A port is one of the protocol.
+ */
+async function withSettings(
+  options: CommonOptions,
+  overHttp: (target: Target) => Promise<void>,
+  overWire: (session: WireSession) => Promise<void>,
+): Promise<void> {
+  const askWire = (): Promise<void> => withWire(options, overWire, "set-tube");
+  if (options.port !== undefined) return await askWire();
+  const isNamed =
+    (options.url ?? (process.env["RUNNERBEAN_HTTP_URL"] || process.env["RUNNERBEAN_URL"])) !== undefined;
+  let isWire = false;
+  await withTarget(
+    options,
+    async (target) => {
+      if (target.kind === "wire") isWire = true;
+      else
+        await overHttp(target).catch((error: Error) => {
+          isWire = !isNamed && error instanceof CommandFailed && error.exitCode === ExitCode.NoConnection;
+          if (!isWire) throw error;
+        });
+    },
+    "http",
+  );
+  if (isWire) await askWire();
+}
+
+type Force = Readonly<{ setting: string; value: string | number; from: string }>;
+
+/** Returns the settings in force for a tube. */
+async function inForce(session: WireSession, tube: string): Promise<Force[]> {
+  const report = (await session.report(`inspect-tube ${tube}`)) ?? {};
+  return [...BY_WORD.keys()].flatMap((word) => {
+    const { [word]: value, [`${word}-from`]: from } = report;
+    return value === undefined || from === undefined ? [] : [{ setting: word, value, from: `${from}` }];
+  });
+}
+
+/** Sends changes, in the form of the arguments. */
+async function setOverWire(session: WireSession, pattern: string, changes: readonly string[]): Promise<void> {
+  await session.ask(`set-tube ${pattern} ${changes.join(" ")}`, "SET");
+}
+
 /** A pattern may be ".", which a path can't contain. */
 const pathOf = (pattern: string): string => `/v1/settings/-?${new URLSearchParams({ pattern })}`;
 
 function list(): Command {
   return newCommand("list", "list the settings of all tubes and patterns, by name").action(
     (options: CommonOptions) =>
-      withHttp(options, async (target) => {
-        const items = await all(target);
-        if (options.json === true) for (const item of items) print(JSON.stringify(item));
-        else
-          printRows(
-            items.map(({ pattern, settings }) => ({ pattern, settings: textOf(settings) })),
-            ["pattern", "settings"],
-            options,
-          );
-        if (items.length === 0) process.exitCode = ExitCode.Nothing;
-      }),
+      withSettings(
+        options,
+        async (target) => printList(await all(target), options),
+        async (session) => {
+          tell("without HTTP, this lists only what is in force for an existing tube");
+          printList(await allInForce(session), options);
+        },
+      ),
   );
+}
+
+function printList(items: readonly Listed[], options: CommonOptions): void {
+  if (options.json === true) for (const item of items) print(JSON.stringify(item));
+  else
+    printRows(
+      items.map(({ pattern, settings }) => ({ pattern, settings: textOf(settings) })),
+      ["pattern", "settings"],
+      options,
+    );
+  if (items.length === 0) process.exitCode = ExitCode.Nothing;
+}
+
+/** Returns the settings that are in force for a tube, by pattern. */
+async function allInForce(session: WireSession): Promise<readonly Listed[]> {
+  const found = new Map<string, Record<string, string | number>>();
+  for (const tube of await session.tubeNames())
+    for (const { setting, value, from } of await inForce(session, tube))
+      found.getOrInsertComputed(from, () => ({}))[BY_WORD.get(setting)!.name] = value;
+  const patterns = [...found].sort(([a], [b]) => (a < b ? -1 : 1));
+  return patterns.map(([pattern, settings]) => ({ pattern, settings }));
 }
 
 async function all(target: Target): Promise<readonly One[]> {
@@ -97,12 +165,38 @@ function show(): Command {
   )
     .option("--in-effect", "of a tube: all settings that apply to it, and where each comes from")
     .action((pattern: string, options: CommonOptions & { inEffect?: true }) =>
-      withHttp(options, (target) =>
-        options.inEffect === true
-          ? showInEffect(target, pattern, options)
-          : showOne(target, pattern, options),
+      withSettings(
+        options,
+        (target) =>
+          options.inEffect === true
+            ? showInEffect(target, pattern, options)
+            : showOne(target, pattern, options),
+        async (session) => {
+          if (pattern.endsWith("*")) throw new CommandFailed(ONLY_HTTP, ExitCode.BadArguments);
+          const all = await inForce(session, pattern);
+          if (options.inEffect === true) printInEffect(all, options);
+          else printOwn(all, pattern, options);
+        },
       ),
     );
+}
+
+const ONLY_HTTP =
+  "the protocol shows the settings of a tube, but not those of a pattern: name a tube, or start the server with --http";
+
+/** Prints the tube's own settings. */
+function printOwn(all: readonly Force[], pattern: string, options: CommonOptions): void {
+  const own = all.filter(({ from }) => from === pattern);
+  const named = Object.fromEntries(own.map(({ setting, value }) => [setting, value]));
+  if (options.json === true)
+    print(
+      JSON.stringify({
+        pattern,
+        settings: Object.fromEntries(own.map(({ setting, value }) => [BY_WORD.get(setting)!.name, value])),
+      }),
+    );
+  else printOne({ pattern, ...named }, options);
+  if (own.length === 0) process.exitCode = ExitCode.Nothing;
 }
 
 async function showOne(target: Target, pattern: string, options: CommonOptions): Promise<void> {
@@ -119,6 +213,10 @@ async function showInEffect(target: Target, tube: string, options: CommonOptions
     value,
     from,
   }));
+  printInEffect(rows, options);
+}
+
+function printInEffect(rows: readonly Force[], options: CommonOptions): void {
   printRows(rows, ["setting", "value", "from"], options);
   if (rows.length === 0) process.exitCode = ExitCode.Nothing;
 }
@@ -141,11 +239,20 @@ function set(): Command {
   )
     .addHelpText("after", `\nSettings; one without a value is removed:\n${usage}`)
     .action((pattern: string, settings: string[], options: CommonOptions) =>
-      withHttp(options, async (target) => {
-        const changes = Object.fromEntries(settings.map(changeOf));
-        const one = await resultOf(target, pathOf(pattern), ONE, "PATCH", changes);
-        printSettings(one as Readonly<Record<keyof One, unknown>> as One, options);
-      }),
+      withSettings(
+        options,
+        async (target) => {
+          const changes = Object.fromEntries(settings.map(changeOf));
+          const one = await resultOf(target, pathOf(pattern), ONE, "PATCH", changes);
+          printSettings(one as Readonly<Record<keyof One, unknown>> as One, options);
+        },
+        async (session) => {
+          await setOverWire(session, pattern, settings);
+          print(
+            options.json === true ? JSON.stringify({ pattern }) : `set ${settings.join(" ")} for ${pattern}`,
+          );
+        },
+      ),
     );
 }
 
@@ -154,16 +261,23 @@ const partsOf = (text: string): [name: string, value: string] => {
   return [text.slice(0, at), text.slice(at + 1)];
 };
 
+/** Returns `name=value` in the form of set-tube: seconds, bytes and numbers without units. */
 const setting: Check = (text) => {
-  const [word, value] = partsOf(text);
+  const [word, given] = partsOf(text);
   const row = BY_WORD.get(word);
   if (!text.includes("=") || row === undefined)
     throw new InvalidArgumentError(
       `Allowed: name=value, where the name is ${[...BY_WORD.keys()].join(", ")}.`,
     );
+  const value = withoutUnits(row.kind, given);
   if (isNumeric(row) && !/^(?:\d{1,16}(?:\.\d{1,3})?)?$/.test(value))
-    throw new InvalidArgumentError(`Allowed: ${USAGE.get(word)}, a number.`);
-  return text;
+    throw new InvalidArgumentError(`Allowed: ${USAGE.get(word)}, ${VALUES[row.kind] ?? "a number"}.`);
+  return `${word}=${value}`;
+};
+
+const VALUES: Readonly<Record<string, string>> = {
+  duration: "a time such as 30, 0.5, 250ms or 5m",
+  bytes: "a size such as 4096, 64K or 8G",
 };
 
 const isNumeric = ({ unset }: Setting): boolean => typeof unset === "number";
@@ -177,9 +291,20 @@ function changeOf(text: string): [field: string, value: string | number | null] 
 function remove(): Command {
   return newCommand("remove <pattern>", "remove all settings of a tube or pattern", { pattern }).action(
     (pattern: string, options: CommonOptions) =>
-      withHttp(options, async (target) => {
-        const done = await resultOf(target, pathOf(pattern), ONE, "DELETE");
-        print(options.json === true ? JSON.stringify(done) : `removed ${pattern}`);
-      }),
+      withSettings(
+        options,
+        async (target) => {
+          const done = await resultOf(target, pathOf(pattern), ONE, "DELETE");
+          print(options.json === true ? JSON.stringify(done) : `removed ${pattern}`);
+        },
+        async (session) => {
+          await setOverWire(
+            session,
+            pattern,
+            [...BY_WORD.keys()].map((word) => `${word}=`),
+          );
+          print(options.json === true ? JSON.stringify({ pattern }) : `removed ${pattern}`);
+        },
+      ),
   );
 }

@@ -8,7 +8,7 @@ import type { Command } from "commander";
 import { printableLines } from "../../base/text.ts";
 import { dialer, isValidAt, type Origins, originsIn } from "../../client/wire.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
-import { whole } from "../argument.ts";
+import { interval, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, tell } from "../output.ts";
 import { newCommand, withTarget } from "../run.ts";
 import { listenOn, type TargetOptions, targetOf } from "../target.ts";
@@ -542,7 +542,7 @@ export function shadowCommand(): Command {
     .requiredOption("--old <url>", "the server that clients use now, such as beanstalk://127.0.0.1:11301")
     .requiredOption("--new <url>", "the server to try; --token and --ca are for it")
     .option("--listen <address>", "where clients connect: host:port or unix:PATH", "127.0.0.1:11300")
-    .option("--every <seconds>", "print a summary at this interval", whole(1, 86_400), "60")
+    .option("--every <time>", "print a summary at this interval", interval, "60")
     .option("--max-connections <n>", "maximum number of connections", whole(1, U32_MAX), "10000")
     .action((options: ShadowCommandOptions) =>
       withTarget({ ...options, url: options.new }, async (target) => {

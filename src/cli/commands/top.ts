@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { matchesGlob } from "../../base/text.ts";
-import { TIMER_MS_MAX } from "../../client/link.ts";
+import { interval } from "../argument.ts";
 import { print, type Row, rowsText } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import type { Report, WireSession } from "../wire-session.ts";
@@ -78,7 +78,7 @@ interface TopOptions extends CommonOptions {
   readonly n: number;
   readonly sort: string;
   readonly match: string;
-  readonly every: number;
+  readonly every: string;
 }
 
 /** Counters with a second column for their rate. */
@@ -97,7 +97,7 @@ export function topCommand(): Command {
     .option("-n <times>", "number of refreshes (default: no limit)", positive, Number.POSITIVE_INFINITY)
     .addOption(sortOption(TOP_COLUMNS, "ready"))
     .option("--match <glob>", "only tubes whose names match the pattern, or contain the text", "")
-    .option("--every <seconds>", "interval", interval, 1)
+    .option("--every <time>", "interval", interval, "1")
     .action((options: TopOptions) =>
       withWire(options, async (session) => {
         const keys = new TopKeys(TOP_COLUMNS, options.sort, options.match);
@@ -105,7 +105,7 @@ export function topCommand(): Command {
         const terminal = listen(keys, () => view !== undefined && show(view, before, keys, options));
         for (let time = 0; time < options.n && !keys.isOver; time++) {
           if (time > 0)
-            await sleep(options.every * 1000, undefined, { signal: terminal.signal }).catch(() => {});
+            await sleep(Number(options.every) * 1000, undefined, { signal: terminal.signal }).catch(() => {});
           if (keys.isOver) break;
           before = view;
           view = await look(session);
@@ -119,13 +119,6 @@ export function topCommand(): Command {
 function positive(text: string): number {
   if (Number(text) > 0) return Number(text);
   throw new InvalidArgumentError("It must be a number above 0.");
-}
-
-/** A longer interval overflows the timer, which would fire at once. */
-function interval(text: string): number {
-  const seconds = positive(text);
-  if (seconds * 1000 <= TIMER_MS_MAX) return seconds;
-  throw new InvalidArgumentError(`It is more than ${Math.floor(TIMER_MS_MAX / 1000)}.`);
 }
 
 interface View {

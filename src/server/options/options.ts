@@ -92,8 +92,23 @@ export function parseOptions(
     command.parse(args as string[], { from: "user" });
     return compose(line, environment);
   } catch (error) {
-    return exitFor(error, program);
+    return exitFor(toolAfterFlags(error, args, line, program) ?? error, program);
   }
+}
+
+/** A tool after flags of the server: its own options are unknown to the server. */
+function toolAfterFlags(
+  error: unknown,
+  args: readonly string[],
+  line: CommandLine,
+  program: string,
+): OperatorError | undefined {
+  if (!(error instanceof CommanderError) || error.code !== "commander.unknownOption") return undefined;
+  const flag = args.findIndex((each) => error.message.includes(`'${each.split("=")[0]}'`));
+  const tool = args.slice(0, flag).find((each) => SUBCOMMAND_WORDS.has(each));
+  return tool === undefined
+    ? undefined
+    : usageError(`unknown argument: ${tool}${hintAt(tool, line, program)}`);
 }
 
 /**
@@ -237,12 +252,30 @@ function describe(line: CommandLine, program: string): Command {
   command.action(() => {
     const unknown = command.args[0];
     if (unknown === undefined) return;
-    const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
-    throw usageError(
-      `unknown argument: ${unknown}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`,
-    );
+    throw usageError(`unknown argument: ${unknown}${hintAt(unknown, line, program)}`);
   });
   return command;
+}
+
+/** Words for what other programs do, each with what to do here. */
+const OTHER_WORDS: Readonly<Record<string, string>> = {
+  start: "the server starts without a word, only with options",
+  run: "the server starts without a word, only with options",
+  serve: "the server starts without a word, only with options",
+  stop: "stop the server with Ctrl-C, kill or systemctl stop runnerbean",
+  restart: "restart the server with systemctl restart runnerbean",
+  status: `${PROGRAM} stats shows a running server, ${PROGRAM} health whether it is ready`,
+};
+
+function hintAt(unknown: string, { given }: CommandLine, program: string): string {
+  const other = OTHER_WORDS[unknown];
+  if (other !== undefined) return `: ${other}`;
+  if (SUBCOMMAND_WORDS.has(unknown)) {
+    const port = given.findLast(({ row }) => row.key === "port")?.value;
+    return `: a tool comes first: ${program} ${unknown}${port === undefined ? "" : ` -p ${port}`}`;
+  }
+  const nearest = nearestWord(unknown, SUBCOMMAND_WORDS);
+  return nearest === undefined ? "" : `: did you mean ${nearest}?`;
 }
 
 /**

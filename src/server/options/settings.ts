@@ -8,7 +8,13 @@ import {
 import { asciiBytes } from "../../base/bytes.ts";
 import { SEGMENT_BYTES_MAX } from "../../binlog/segments/segment-format.ts";
 import { FileFault, readOperatorFile } from "../../config/operator-file.ts";
-import { parseDurationMs, parseSize, type Setting, SettingError } from "../../config/setting.ts";
+import {
+  parseDurationMs,
+  parseSize,
+  type Setting,
+  SettingError,
+  withoutUnits,
+} from "../../config/setting.ts";
 import type { HttpAlso } from "../../http/http-address.ts";
 import type { HttpAddress } from "../../http/http-thread.ts";
 import type { ProtocolName } from "../../message/topology.ts";
@@ -18,6 +24,7 @@ import { SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { Span } from "../../protocol/request.ts";
 import { isTubePattern } from "../../protocol/tube-name.ts";
 import { parseGroupUrl } from "../../replica/group-url.ts";
+import { SETTINGS as TUBE_SETTINGS } from "../../schema/setting.ts";
 import {
   describeHttpAddress,
   HTTP_ALSO_SETTINGS,
@@ -81,7 +88,9 @@ function quantity(flag: string, unit: typeof BYTES | typeof MILLISECONDS, text: 
   const value = isPlain ? Number(text) : unit === BYTES ? parseSize(text) : parseDurationMs(text, "ms");
   if (value !== undefined && value <= max) return value;
   const bound = max === Number.POSITIVE_INFINITY ? "" : `, at most ${max}`;
-  throw new SettingError(`invalid size: ${text} (${flag} takes ${unit}${bound})`);
+  throw new SettingError(
+    `invalid ${unit === BYTES ? "size" : "time"}: ${text} (${flag} takes ${unit}${bound})`,
+  );
 }
 
 const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
@@ -98,10 +107,10 @@ const BEANSTALKD_SETTINGS: readonly Setting<BeanstalkdSettings>[] = [
   },
   {
     key: "fsync",
-    flags: "-f, --fsync <ms>",
+    flags: "-f, --fsync <time>",
     kind: "milliseconds",
     plainFlag: true,
-    text: `with -b: fsync at most this many milliseconds after a change; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
+    text: `with -b: fsync at most this long after a change, in ms without a unit; 0: before each reply (default ${FSYNC_MS_DEFAULT})`,
     apply(options, ms) {
       options.fsyncMs = quantity("-f", MILLISECONDS, ms, 2 ** 31);
     },
@@ -362,15 +371,14 @@ const GROUP_SETTINGS: readonly Setting<GroupSettings>[] = [
   },
   {
     key: "replicate-lease",
-    flags: "--replicate-lease <seconds>",
-    kind: "decimal",
-    plainFlag: true,
-    text: "how long to serve without an answer from the shared log, 2 to 60 (default 3); must be the same in the whole group",
-    apply(options, seconds) {
-      const value = /^\d+(\.\d+)?$/.test(seconds) ? Number(seconds) : 0;
-      if (value < 2 || value > 60)
-        throw new SettingError(`invalid number: --replicate-lease ${seconds} (2 to 60)`);
-      options.replicateLease = value;
+    flags: "--replicate-lease <time>",
+    kind: "seconds",
+    text: "how long to serve without an answer from the shared log, 2s to 60s (default 3s); must be the same in the whole group",
+    apply(options, ms) {
+      const seconds = Number(ms) / 1000;
+      if (seconds < 2 || seconds > 60)
+        throw new SettingError(`invalid time: --replicate-lease ${seconds}s (2s to 60s)`);
+      options.replicateLease = seconds;
     },
     show: ({ replicateLease }) => replicateLease,
   },
@@ -395,12 +403,20 @@ function readTubes(file: string): [pattern: string, text: string][] {
   for (const [index, line] of text.split("\n").entries()) {
     const words = line.trim().split(/[ \t]+/);
     if (words[0] === "" || words[0]!.startsWith("#")) continue;
-    const [pattern, ...options] = words as [string, ...string[]];
+    const [pattern, ...given] = words as [string, ...string[]];
+    const options = given.map(inSeconds);
     const fault = faultOf(pattern, options);
     if (fault !== undefined) throw new SettingError(`--tubes ${file}, line ${index + 1}: ${fault}`);
     settings.push([pattern, options.join(" ")]);
   }
   return settings;
+}
+
+/** Returns `backoff=300` for `backoff=5m`. */
+function inSeconds(option: string): string {
+  const [name = "", ...value] = option.split("=");
+  const row = TUBE_SETTINGS.find(({ word }) => word === name);
+  return row === undefined ? option : `${name}=${withoutUnits(row.kind, value.join("="))}`;
 }
 
 function faultOf(pattern: string, options: readonly string[]): string | undefined {

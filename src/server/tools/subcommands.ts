@@ -3,6 +3,7 @@
 import { Command } from "commander";
 import { printableLines } from "../../base/text.ts";
 import { tell } from "../../cli/output.ts";
+import { nearestWord } from "../../config/read-settings.ts";
 import { PROGRAM, SUBCOMMAND_WORDS } from "../options/program.ts";
 
 /** The exit code of CommandFailed for bad arguments, and of the server for a bad flag. */
@@ -39,7 +40,6 @@ async function showHelp(words: readonly string[]): Promise<void> {
     if ("stdout" in help) process.stdout.write(help.stdout);
     return;
   }
-  const { nearestWord } = await import("../../config/read-settings.ts");
   const nearest = nearestWord(word, SUBCOMMAND_WORDS);
   const meant = nearest === undefined ? "" : `: did you mean ${nearest}?`;
   tell(`${PROGRAM}: unknown command: ${word}${meant}\n${FLAGS_HINT}`.trimEnd());
@@ -53,8 +53,25 @@ function hintAtHelp(command: Command, parent: string): void {
   // Messages repeat the arguments, and scripts may pass on text from elsewhere.
   command.configureOutput({ writeErr: (text) => process.stderr.write(printableLines(text)) });
   const name = `${parent} ${command.name()}`;
+  // Commander's own finds near spellings, but no longer or shorter words.
+  Object.assign(command, {
+    unknownOption: (flag: string) => void command.error(unknownOption(flag, command)),
+  });
   command.showHelpAfterError(`See ${name} --help`);
   for (const child of command.commands) hintAtHelp(child, name);
+}
+
+/** Options of the server and of other programs that name the server to ask. */
+const ADDRESSES = ["-l", "--listen", "-H", "--host", "--hostname", "--server", "--addr", "--address"];
+
+function unknownOption(flag: string, command: Command): string {
+  const known = command.options.filter(({ hidden }) => !hidden).flatMap(({ long }) => long ?? []);
+  const related = known.find(
+    (each) => flag.startsWith("--") && (each.startsWith(flag) || flag.startsWith(each)),
+  );
+  const meant =
+    related ?? (ADDRESSES.includes(flag) && known.includes("--url") ? "--url" : nearestWord(flag, known));
+  return `error: unknown option ${JSON.stringify(flag)}${meant === undefined ? "" : `: did you mean ${meant}?`}`;
 }
 
 function exitAsServer(command: Command): void {

@@ -103,12 +103,26 @@ describe("options", () => {
     );
     assert.match(
       refusalOf(["-f", "-1"]),
-      /invalid size: -1 \(-f takes milliseconds, or a time .*, at most \d+\)\n/,
+      /invalid time: -1 \(-f takes milliseconds, or a time .*, at most \d+\)\n/,
     );
     assert.match(
       refusalOf(["tube5"]),
       /^runnerbean: unknown argument: tube5: did you mean tubes\?\n.* --help .*\n$/,
     );
+    for (const [args, hint] of [
+      [["-p", "25010", "tubes", "--names"], "tubes: a tool comes first: runnerbean tubes -p 25010"],
+      [["-p", "25010", "put", "mail"], "put: a tool comes first: runnerbean put -p 25010"],
+      [["start"], "start: the server starts without a word, only with options"],
+      [["stop"], "stop: stop the server with Ctrl-C, kill or systemctl stop runnerbean"],
+    ] as const)
+      assert.equal(refusalOf([...args]).split("\n")[0], `runnerbean: unknown argument: ${hint}`);
+    assert.match(refusalOf(["-f", "5x"]), /^runnerbean: invalid time: 5x \(-f takes milliseconds, or a time/);
+    assert.match(
+      refusalOf(["--idle-timeout", "3x"]),
+      /^runnerbean: --idle-timeout: "3x" is not a time such as/,
+    );
+    assert.match(refusalOf(["--replicate-lease", "1"]), /invalid time: --replicate-lease 1s \(2s to 60s\)/);
+    assert.equal(optionsOf(["--replicate-lease", "2500ms"]).replicateLease, 2.5);
     assert.match(
       refusalOf(["--shard", "2"]),
       /^runnerbean: unknown flag: --shard: did you mean --shards\?\n/,
