@@ -26,7 +26,11 @@ export type JobStats = { readonly tube: string; readonly state: JobState } & Rea
  * Result of `inspect-job`: more values, but only those that the job has. Older servers don't tell
  * the rare counters.
  */
-export type JobReport = JobStats & Partial<JobCounters> & Readonly<Record<string, string | number>>;
+export type JobReport = JobStats &
+  Partial<JobCounters> & {
+    /** The last failures, newest first. */
+    readonly failures: readonly JobFailure[];
+  } & Readonly<Record<string, string | number | readonly JobFailure[]>>;
 
 /**
  * Omitted values stay as they are. `delay` and `tube` give a held job back. Durations in seconds.
@@ -115,7 +119,15 @@ export class JobHandle<Out> {
 
   /** Extension `inspect-job`. */
   async inspect(): Promise<JobReport> {
-    return parseJobReport((await this.#askExtended(`inspect-job ${this.id}`, "OK", true)).body);
+    const { body } = await this.#askExtended(`inspect-job ${this.id}`, "OK", true);
+    const report = parseJobReport<JobReport & { readonly failures: string | undefined }>(body);
+    const listed = JSON.parse(report.failures ?? "[]") as JobFailure[];
+    const failures = listed.map((failure) => ({
+      ...failure,
+      worker: fromLatin1(failure.worker),
+      reason: fromLatin1(failure.reason),
+    }));
+    return { ...report, failures };
   }
 
   /** Returns how often the job has been reserved, as `max-attempts` counts it. */
@@ -125,13 +137,7 @@ export class JobHandle<Out> {
 
   /** Returns the last failures, newest first. */
   async failures(): Promise<readonly JobFailure[]> {
-    const { failures } = await this.inspect();
-    const listed = JSON.parse(String(failures ?? "[]")) as JobFailure[];
-    return listed.map((failure) => ({
-      ...failure,
-      worker: fromLatin1(failure.worker),
-      reason: fromLatin1(failure.reason),
-    }));
+    return (await this.inspect()).failures;
   }
 
   /** Returns the last failure; undefined if the job has never failed. */

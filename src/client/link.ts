@@ -99,8 +99,10 @@ interface Waiter {
   readonly timer: NodeJS.Timeout | undefined;
 }
 
-/** There was no connection for too long. */
-class Offline extends ConnectionLost {}
+/** There was no connection for too long. To users, it is a ConnectionLost like the others. */
+class Offline extends ConnectionLost {
+  override name = "ConnectionLost";
+}
 
 /** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;

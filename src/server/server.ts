@@ -1,7 +1,6 @@
 // The main thread: options, start, listening, supervision, shutdown. It handles no client traffic.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { isatty } from "node:tty";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { Logger } from "pino";
 import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
@@ -43,7 +42,15 @@ import {
   residentLog,
   type StartedLog,
 } from "./log-start.ts";
-import { createLog, type Diagnostics, droppedWords, LineSink, nonBlockingWriter } from "./options/log.ts";
+import {
+  createLog,
+  type Diagnostics,
+  droppedWords,
+  fatalLine,
+  LineSink,
+  logFormOf,
+  nonBlockingWriter,
+} from "./options/log.ts";
 import { ExitCode, OperatorError } from "./options/operator-error.ts";
 import { type Exit, type Options, parseOptions } from "./options/options.ts";
 import { PROGRAM, VERSION } from "./options/program.ts";
@@ -119,11 +126,12 @@ export async function main(): Promise<void> {
   const options = read();
   if ("exitCode" in options) {
     process.stdout.write(options.stdout);
-    process.stderr.write(printableLines(options.stderr));
+    process.stderr.write(stderrOf(options, args));
     process.exitCode = options.exitCode;
     return;
   }
-  const diagnostics = await createLog(isatty(STDERR), options.logLevel, nonBlockingWriter(STDERR));
+  const form = logFormOf(options.logFormat, STDERR);
+  const diagnostics = await createLog(form, options.logLevel, nonBlockingWriter(STDERR));
   let server: Server | undefined;
   try {
     leaveRemovedDirectory(options);
@@ -136,6 +144,15 @@ export async function main(): Promise<void> {
     await diagnostics.lines.drained(LAST_LINES_MS);
     process.exit(error.exitCode);
   }
+}
+
+/** The help, or the error of a flag in the form of all fatal errors. */
+function stderrOf(exit: Exit, args: readonly string[]): string {
+  if (exit.exitCode === 0 || exit.stderr === "") return printableLines(exit.stderr);
+  const asked =
+    args.join(" ").match(/(?<=--log-format[ =])json/)?.[0] ?? process.env["RUNNERBEAN_LOG_FORMAT"];
+  const message = exit.stderr.trimEnd().replace(`${PROGRAM}: `, "");
+  return fatalLine(message, logFormOf(asked === "json" ? "json" : "auto", STDERR));
 }
 
 class Server {

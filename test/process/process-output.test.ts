@@ -4,7 +4,16 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, constants, openSync, readdirSync, unlinkSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -58,6 +67,47 @@ async function serve(
   assert.equal((await client.ask("list-tube-used")).line, "USING default");
   return { server, client };
 }
+
+describe("the form of errors that end the program", () => {
+  const refused = [
+    ["-f", "5x"],
+    ["-b", "/nonexistent/log"],
+    ["--config", "/nonexistent/file"],
+  ];
+  /** Runs with stderr in a file, and says that the file is systemd's journal if `isJournal`. */
+  function said(t: TestContext, args: readonly string[], isJournal = false): string {
+    const path = join(temporaryFolder(t), "stderr");
+    const stderr = openSync(path, "w");
+    const { dev, ino } = fstatSync(stderr);
+    // As the launcher does: otherwise Node warns that it sets the threshold by FFI.
+    const malloc = { MALLOC_MMAP_THRESHOLD_: "262144" };
+    const env = { ...process.env, ...malloc, JOURNAL_STREAM: isJournal ? `${dev}:${ino}` : `${dev}:1` };
+    const child = spawnSync(process.execPath, [ourMain(process.env), "-p", "0", ...args], {
+      env,
+      stdio: ["ignore", "ignore", stderr],
+    });
+    closeSync(stderr);
+    assert.notEqual(child.status, 0);
+    return readFileSync(path, "utf8");
+  }
+
+  it("is text, with the level for systemd's journal, and JSON if asked for", (t) => {
+    for (const args of refused) {
+      assert.match(said(t, args), /^runnerbean: [^{]/);
+      for (const line of said(t, args, true).trimEnd().split("\n")) assert.match(line, /^<3>runnerbean/);
+      const json = JSON.parse(said(t, [...args, "--log-format", "json"], true));
+      assert.equal(json.level, 60);
+      assert.match(json.msg, /^[^{].*(?:5x|nonexistent)/);
+    }
+    assert.match(said(t, ["--log-format", "xml"]), /invalid format: --log-format xml \(auto, text, json\)/);
+  });
+
+  it("names the process runnerbean, for ps and pgrep", async (t) => {
+    const { server } = await serve(t, [], {});
+    assert.equal(readFileSync(`/proc/${server.child.pid}/comm`, "utf8"), "runnerbean\n");
+    await stops(server);
+  });
+});
 
 /** Ends it in order; fails when that takes longer than it may. */
 async function stops(server: ServerProcess): Promise<void> {

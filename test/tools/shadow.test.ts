@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
+import { connect } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
@@ -139,6 +140,24 @@ async function work(client: WireClient, tube: string, rounds: number): Promise<v
 }
 
 describe("a shadow", () => {
+  it("finds no difference in what our own client asks of each server", async (t) => {
+    if (!canRun(t, NEEDS.beanstalkd)) return;
+    const { shadow } = await shadowed(t);
+    const queue = await connect(`127.0.0.1:${shadow.port}`);
+    for (let n = 0; n < 20; n++) {
+      await queue.put("own", `${n}`);
+      queue.watch("own");
+      const job = await queue.reserve();
+      await job.delete();
+    }
+    await eventually("all is compared", () => (shadow.of("summary").at(-1)?.same ?? 0) > 60);
+    await queue.close();
+    const summary = await shadow.stop();
+    assert.deepEqual(shadow.of("difference"), []);
+    assert.equal(summary.different, 0);
+    assert.equal(await shadow.exited, 0);
+  });
+
   it("finds no difference between beanstalkd and runnerbean, with several clients", async (t) => {
     if (!canRun(t, NEEDS.beanstalkd)) return;
     const { shadow } = await shadowed(t);

@@ -194,10 +194,10 @@ describe("text from outside", () => {
     mustBeEscaped("a flag", Buffer.from(flag.stdout + flag.stderr, "latin1").toString());
   });
 
-  for (const isTerminal of [false, true])
-    it(`is escaped in the server's log ${isTerminal ? "on a terminal" : "as JSON"}`, async () => {
+  for (const form of ["json", "mixed", "terminal", "text", "journal"] as const)
+    it(`is escaped in the server's log: ${form}`, async () => {
       let written = "";
-      const { log } = await createLog(isTerminal, "info", (bytes) => {
+      const { log } = await createLog(form, "info", (bytes) => {
         written += Buffer.from(bytes).toString();
         return bytes.length;
       });
@@ -207,6 +207,7 @@ describe("text from outside", () => {
       mustBeEscaped("the log", plain);
       assert.match(plain, /gnp\.exe/);
       assert.doesNotMatch(plain, /^(?:INFO|ERROR): a/m);
-      if (!isTerminal) assert.equal(JSON.parse(written).tube, HOSTILE);
+      if (form === "json" || form === "mixed") assert.equal(JSON.parse(written).tube, HOSTILE);
+      if (form === "journal") for (const line of written.trimEnd().split("\n")) assert.match(line, /^<6>/);
     });
 });

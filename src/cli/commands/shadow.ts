@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import { printableLines } from "../../base/text.ts";
 import { dialer, isValidAt, type Origins, originsIn } from "../../client/wire.ts";
+import { commandName, EXTENSIONS } from "../../protocol/commands.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { interval, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, tell } from "../output.ts";
@@ -91,7 +92,10 @@ interface ShadowCounts {
   commands: number;
   same: number;
   different: number;
-  /** Commands that can't be repeated: waits that ended without a job, and those on older jobs. */
+  /**
+   * Commands that can't be repeated or compared: waits that ended without a job, those on older
+   * jobs, and those that the old server doesn't know.
+   */
   skipped: number;
 }
 
@@ -154,6 +158,8 @@ const SHOWN_MAX = 200;
 const REPLY_BYTES_MAX: number = 2 * QUEUE_BYTES_MAX;
 const ON_JOB = /^(delete|release|bury|touch|kick-job|peek|stats-job|reserve-job) (\d+)(.*)$/;
 const JOB_IN_REPLY = /^(?:INSERTED|BURIED|RESERVED|FOUND) (\d+)/;
+
+const EXTENSION_WORDS: ReadonlySet<string> = new Set(EXTENSIONS.map(commandName));
 
 interface Exchange {
   readonly command: WirePart;
@@ -398,6 +404,9 @@ export class ShadowConnection {
    * differently.
    */
   async #translated({ line }: WirePart, reply: WirePart): Promise<string | undefined> {
+    // Clients ask each server what it is and has: the answers belong to one server.
+    if (/^(?:extensions|origins)$/.test(line)) return undefined;
+    if (reply.line === "UNKNOWN_COMMAND" && EXTENSION_WORDS.has(line.split(" ", 1)[0]!)) return undefined;
     const isReserve = /^reserve(?:$|-with-timeout )/.test(line);
     const reserved = /^RESERVED (\d+)/.exec(reply.line)?.[1];
     if (isReserve && reserved === undefined)

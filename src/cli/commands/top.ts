@@ -2,6 +2,7 @@
 // beanstalkd.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { stripVTControlCharacters } from "node:util";
 import { type Command, InvalidArgumentError } from "commander";
 import { matchesGlob } from "../../base/text.ts";
 import { interval } from "../argument.ts";
@@ -152,7 +153,51 @@ function show(view: View, before: View | undefined, keys: TopKeys, options: TopO
   const order = isTerminal ? `by ${keys.sort}  ` : "";
   if (isTerminal) process.stdout.write(HOME_AND_CLEAR);
   print(`${head}\n${order}${filter}`);
-  process.stdout.write(rowsText(rows.slice(0, most), TOP_COLUMNS, isTerminal));
+  const shown = rows.slice(0, most);
+  if (isTerminal) process.stdout.write(fittedText(shown, keys.sort, process.stdout.columns));
+  else process.stdout.write(rowsText(shown, TOP_COLUMNS, false));
+}
+
+/** What a narrow terminal does without, the first one first. */
+const LESS_NEEDED = [
+  "users",
+  "pause",
+  "urgent",
+  "disconnects",
+  "watchers",
+  "puts",
+  "deletes",
+  "puts/s",
+  "deletes/s",
+  "waiting",
+];
+const NAME_LENGTH_MIN = 20;
+
+/** Returns a table that is no wider than the terminal, as far as columns can be left out. */
+export function fittedText(rows: readonly Row[], sort: string, width: number): string {
+  const widthOf = (text: string): number =>
+    Math.max(
+      ...stripVTControlCharacters(text)
+        .split("\n")
+        .map(({ length }) => length),
+    );
+  let columns: readonly string[] = TOP_COLUMNS;
+  let text = rowsText(rows, columns, true);
+  for (const column of LESS_NEEDED) {
+    if (widthOf(text) <= width) return text;
+    if (column !== sort) columns = columns.filter((each) => each !== column);
+    text = rowsText(rows, columns, true);
+  }
+  const names = rows.map((row) => `${row["tube"]}`);
+  const longest = Math.max(...names.map(({ length }) => length));
+  const room = Math.max(NAME_LENGTH_MIN, longest - (widthOf(text) - width));
+  if (longest <= room) return text;
+  const cut = (name: string): string => (name.length <= room ? name : `${name.slice(0, room - 1)}…`);
+  return rowsText(
+    rows.map((row, index) => ({ ...row, tube: cut(names[index]!) })),
+    columns,
+    true,
+  );
 }
 
 function withRates(view: View, before: View | undefined): Row[] {

@@ -7,6 +7,7 @@
 
 import { constants, fstatSync, openSync, writeSync } from "node:fs";
 import { Socket } from "node:net";
+import { isatty } from "node:tty";
 import { type DestinationStream, type Logger, pino } from "pino";
 import { printableLines } from "../../base/text.ts";
 
@@ -149,11 +150,70 @@ function withoutWaiting(descriptor: number): { own: number; keep?: Socket } {
   }
 }
 
-// Diagnostic log: pino on stderr, as readable lines on a terminal and as JSON otherwise.
+// Diagnostic log on stderr: readable lines on a terminal, lines with a level for systemd's journal,
+// and JSON otherwise. Fatal errors are text everywhere unless the operator asks for JSON.
 
 /** Levels, from the most verbose. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Values of --log-format. */
+export const LOG_FORMATS = ["auto", "text", "json"] as const;
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+/** How lines are written; mixed: as JSON, but fatal errors as text. */
+export type LogForm = "terminal" | "text" | "journal" | "json" | "mixed";
+
+/** Returns the form of the lines on a descriptor. */
+export function logFormOf(format: LogFormat, descriptor: number): LogForm {
+  if (format === "json") return "json";
+  if (isatty(descriptor)) return "terminal";
+  if (isJournal(descriptor)) return "journal";
+  return format === "text" ? "text" : "mixed";
+}
+
+/** systemd names the stream that it gave to the service; stderr may have been redirected since. */
+function isJournal(descriptor: number): boolean {
+  try {
+    const { dev, ino } = fstatSync(descriptor);
+    return process.env["JOURNAL_STREAM"] === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
+}
+
+/** Levels of syslog, which the journal takes from the beginning of a line, by those of pino. */
+const PRIORITIES: Readonly<Record<number, number>> = { 10: 7, 20: 7, 30: 6, 40: 4, 50: 3, 60: 3 };
+const FATAL = 60;
+
+const withPriority = (text: string, level: number): string =>
+  text.trimEnd().replaceAll(/^/gm, `<${PRIORITIES[level] ?? 6}>`);
+
+/** Returns the line of an error that ends the program, wherever it comes from. */
+export function fatalLine(message: string, form: LogForm): string {
+  if (form === "json") {
+    const line = { level: FATAL, time: new Date().toISOString(), name: "runnerbean", msg: message };
+    return `${printableLines(JSON.stringify(line))}\n`;
+  }
+  const text = printableLines(`runnerbean: ${message}`);
+  return `${form === "journal" ? withPriority(text, FATAL) : text}\n`;
+}
+
+const FATAL_START = `{"level":${FATAL},`;
+
+/** Returns a function that formats pino's lines. */
+async function formatterOf(form: LogForm): Promise<(line: string) => string> {
+  if (form === "json") return printableLines;
+  const format = form === "mixed" ? printableLines : await prettyLine(form);
+  return (line) => {
+    if (!line.startsWith(FATAL_START)) return format(line);
+    const { msg, err } = JSON.parse(line) as {
+      readonly msg: string;
+      readonly err?: { readonly stack: string };
+    };
+    return fatalLine(err === undefined ? msg : `${msg}\n${err.stack}`, form);
+  };
+}
 
 export interface Diagnostics {
   readonly log: Logger;
@@ -164,15 +224,12 @@ export interface Diagnostics {
 /**
  * Returns a logger. It writes each line before it returns if the reader keeps up, and never blocks.
  */
-export async function createLog(
-  isTerminal: boolean,
-  level: LogLevel,
-  writeSome: WriteSome,
-): Promise<Diagnostics> {
-  const format = isTerminal ? await prettyLine() : printableLines;
+export async function createLog(form: LogForm, level: LogLevel, writeSome: WriteSome): Promise<Diagnostics> {
+  const format = await formatterOf(form);
+  const isJson = form === "json" || form === "mixed";
   const logTo = (destination: DestinationStream): Logger => {
     const base = { name: "runnerbean" };
-    if (isTerminal) return pino({ base, level }, destination);
+    if (!isJson) return pino({ base, level }, destination);
     return pino({ base, level, timestamp: pino.stdTimeFunctions.isoTime }, destination);
   };
   const lines = new LineSink(writeSome, (count) => {
@@ -190,12 +247,22 @@ export function droppedWords(count: number, what: string): string {
 }
 
 /** Formats like pino-pretty's stream, which would write by itself. */
-async function prettyLine(): Promise<(line: string) => string> {
+async function prettyLine(form: "terminal" | "text" | "journal"): Promise<(line: string) => string> {
   const { prettyFactory } = await import("pino-pretty");
-  const pretty = prettyFactory({ ignore: "name", translateTime: "SYS:HH:MM:ss" });
+  const isJournal = form === "journal";
+  const pretty = prettyFactory({
+    // The journal has them already.
+    ignore: isJournal ? "name,time,level" : "name",
+    translateTime: "SYS:HH:MM:ss",
+    ...(form === "terminal" ? {} : { colorize: false }),
+  });
   // Escaped before the formatter adds its colours. A line break is indented, so that no text from
   // outside looks like a line of the log.
   const escaped = (_key: string, value: unknown): unknown =>
     typeof value === "string" ? printableLines(value).replaceAll("\n", "\n    ") : value;
-  return (line) => pretty(JSON.parse(line, escaped)) ?? "";
+  return (line) => {
+    const fields = JSON.parse(line, escaped) as { readonly level: number };
+    const text = pretty(fields) ?? "";
+    return isJournal ? `${withPriority(text, fields.level)}\n` : text;
+  };
 }

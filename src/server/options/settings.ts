@@ -44,7 +44,7 @@ import {
   readListeners,
   unchangeable,
 } from "./listener-settings.ts";
-import { LOG_LEVELS, type LogLevel } from "./log.ts";
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "./log.ts";
 import { count, THREAD_DEFAULTS, THREAD_SETTINGS, type ThreadSettings } from "./thread-settings.ts";
 
 // Settings that beanstalkd has too: addresses, the size of jobs, and the log.
@@ -474,6 +474,7 @@ export interface Settings extends BeanstalkdSettings, ThreadSettings, GroupSetti
   /** Starts with the parts of a damaged log that are provably intact. */
   salvage: boolean;
   logLevel: LogLevel;
+  logFormat: LogFormat;
   /** See access/token-file.ts. */
   tokenFile: string | undefined;
   /** Addresses besides that of -l and -p. */
@@ -507,6 +508,7 @@ export function defaultSettings(): Settings {
     metricsTubes: [],
     salvage: false,
     logLevel: "info",
+    logFormat: "auto",
     tokenFile: undefined,
     listeners: [],
     limits: NO_LIMITS,
@@ -565,6 +567,12 @@ const OF_PROTOCOL: readonly Setting<Settings>[] = [
   },
 ];
 
+function logFormat(text: string): LogFormat {
+  const format = LOG_FORMATS.find((each) => each === text);
+  if (format !== undefined) return format;
+  throw new SettingError(`invalid format: --log-format ${text} (${LOG_FORMATS.join(", ")})`);
+}
+
 const OF_DIAGNOSTICS: readonly Setting<Settings>[] = [
   {
     key: "log-level",
@@ -579,6 +587,17 @@ const OF_DIAGNOSTICS: readonly Setting<Settings>[] = [
       options.logLevel = level;
     },
     show: ({ logLevel }) => logLevel,
+  },
+  {
+    key: "log-format",
+    flags: "--log-format <format>",
+    kind: "text",
+    text: "text, json, or auto: text on a terminal and for systemd, otherwise JSON, but fatal errors as text (default auto)",
+    example: "json",
+    apply(options, text) {
+      options.logFormat = logFormat(text);
+    },
+    show: ({ logFormat }) => logFormat,
   },
   {
     key: "token-file",

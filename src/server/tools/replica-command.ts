@@ -143,7 +143,7 @@ async function checkServers(url: GroupUrl): Promise<string[]> {
       print(`${server}: ${name}, nats-server ${version}`);
       if (isOldServer(version))
         problems.push(
-          `${server}: nats-server ${version} does not obey sync_interval: use ${SERVER_MIN.join(".")} or newer`,
+          `${server}: nats-server ${version} does not obey sync_interval: use ${SERVER_MIN.join(".")} or newer, of Debian 13 or https://github.com/nats-io/nats-server/releases`,
         );
     } catch (error) {
       problems.push(`${server}: ${(error as Error).message}`);
@@ -204,7 +204,9 @@ function statusLine(report: NodeReport): string {
   const { node, role, address, epoch, n } = report;
   const where = `${node.toString(16).padStart(8, "0")}  ${role.padEnd(8)} ${address}  epoch ${epoch}, batch ${n}`;
   if (role === "standby") {
-    const behind = `${report.behind} ${report.behind === 1 ? "message" : "messages"} behind`;
+    // Servers of an older version may answer -1.
+    const messages = Math.max(0, report.behind);
+    const behind = `${messages} ${messages === 1 ? "message" : "messages"} behind`;
     return `${where}; ${behind}${report.isComplete ? "" : ", still waits for some jobs"}`;
   }
   if (role !== "primary") return where;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { CTRL_C, TopKeys } from "../../../../src/cli/commands/top.ts";
+import { CTRL_C, fittedText, TopKeys } from "../../../../src/cli/commands/top.ts";
 
 describe("keys of top", () => {
   it("s cycles through the columns, S goes back", () => {
@@ -39,5 +39,29 @@ describe("keys of top", () => {
       keys.press(pressed);
       assert.equal(keys.isOver, isOver, JSON.stringify(pressed));
     }
+  });
+});
+
+describe("the table of top", () => {
+  const row = {
+    tube: `mail-${"x".repeat(60)}`,
+    ready: 5,
+    reserved: 1,
+    delayed: 2,
+    buried: 3,
+    disconnects: 7,
+  };
+
+  it("leaves out columns until it fits, but not the one that sorts", () => {
+    for (const width of [200, 110, 100, 80])
+      for (const sort of ["ready", "disconnects"]) {
+        const [head = "", line = ""] = fittedText([row], sort, width).split("\n");
+        assert.ok(Math.max(head.length, line.length) <= width, `${width}: ${head}`);
+        for (const column of ["tube", "ready", "reserved", "delayed", "buried", sort])
+          assert.ok(head.split(/ +/).includes(column), `${width}: ${column}`);
+        assert.match(line, /^mail-x/);
+      }
+    assert.match(fittedText([row], "ready", 80), /^mail-x+…/m);
+    assert.equal(fittedText([], "ready", 400).split("\n")[0]!.split(/ +/).length, 15);
   });
 });

@@ -79,6 +79,7 @@ const rowsFor = (tubesFile: string): readonly Row[] => [
   ["replicate-wait", '"standby"', "standby", { replicateWait: "standby" }],
   ["replicate-lease", "2.5", "2.5", { replicateLease: 2.5 }],
   ["log-level", '"debug"', "debug", { logLevel: "debug" }],
+  ["log-format", '"json"', "json", { logFormat: "json" }],
   ["token-file", '"/t"', "/t", { tokenFile: "/t" }],
   ["verbose", "2", "2", { verbose: 2 }],
   ["http.listen", '"127.0.0.1:8"', "127.0.0.1:8", { http: { host: "127.0.0.1", port: 8 } }],
