@@ -6,6 +6,8 @@ import { optionsText, tubeName } from "../client/command-text.ts";
 import { parseDurationMs } from "../config/setting.ts";
 import { U32_MAX } from "../protocol/limits.ts";
 
+export { withoutUnits } from "../config/setting.ts";
+
 /** Returns the valid text; throws InvalidArgumentError otherwise. */
 export type Check = (text: string) => string;
 

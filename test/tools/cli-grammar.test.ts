@@ -1,5 +1,5 @@
-// Tests of what all tools understand alike: times and sizes with units, -p and --url, the options of
-// a put, and hints after a mistake.
+// Tests of what all tools understand alike: times and sizes with units, -p and --url, the options
+// of a put, and hints after a mistake.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

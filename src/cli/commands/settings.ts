@@ -2,10 +2,9 @@
 // server has no HTTP. The protocol shows only what is in force for an existing tube.
 
 import { type Command, InvalidArgumentError } from "commander";
-import { withoutUnits } from "../../config/setting.ts";
 import { SETTING_ROWS } from "../../protocol/option-rows.ts";
 import { SETTINGS, type Setting } from "../../schema/setting.ts";
-import { type Check, tube } from "../argument.ts";
+import { type Check, tube, withoutUnits } from "../argument.ts";
 import { isListOf, isNumber, isObject, isText, resultOf } from "../http-session.ts";
 import { CommandFailed, ExitCode, print, printOne, printRows, tell } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withTarget, withWire } from "../run.ts";

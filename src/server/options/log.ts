@@ -159,7 +159,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Values of --log-format. */
 export const LOG_FORMATS = ["auto", "text", "json"] as const;
-export type LogFormat = (typeof LOG_FORMATS)[number];
+type LogFormat = (typeof LOG_FORMATS)[number];
 
 /** How lines are written; mixed: as JSON, but fatal errors as text. */
 export type LogForm = "terminal" | "text" | "journal" | "json" | "mixed";

@@ -64,6 +64,7 @@ const KEEPERS: readonly Keeper[] = [
       "server/options/thread-settings.ts",
       "server/options/log.ts",
       "server/listeners/access-rules.ts",
+      "server/run.ts",
       "cli/commands/backup.ts",
       // Standard output without blocking.
       "cli/commands/shadow.ts",
