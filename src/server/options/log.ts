@@ -159,10 +159,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Values of --log-format. */
 export const LOG_FORMATS = ["auto", "text", "json"] as const;
-type LogFormat = (typeof LOG_FORMATS)[number];
+export type LogFormat = (typeof LOG_FORMATS)[number];
 
 /** How lines are written; mixed: as JSON, but fatal errors as text. */
-export type LogForm = "terminal" | "text" | "journal" | "json" | "mixed";
+type LogForm = "terminal" | "text" | "journal" | "json" | "mixed";
 
 /** Returns the form of the lines on a descriptor. */
 export function logFormOf(format: LogFormat, descriptor: number): LogForm {
