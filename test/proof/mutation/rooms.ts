@@ -40,7 +40,7 @@ const NEIGHBOURS: Readonly<Record<string, readonly string[]>> = {
   server: ["test/unit/config/**/*.test.ts"],
   client: ["test/unit/cli/**/*.test.ts"],
   replica: ["test/replica/shared-log.test.ts", GROUPS],
-  access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/limited-token.test.ts"],
+  access: ["test/unit/config/**/*.test.ts", "test/unit/acceptor/admission/auth-filter.test.ts"],
   // Most of its tests start a server, which a mutant doesn't reach.
   http: ["test/simulation/http-simulation.test.ts"],
 };

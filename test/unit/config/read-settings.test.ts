@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type Path, TomlSource } from "../../../src/config/read-settings.ts";
+import { nearestWord, type Path, TomlSource } from "../../../src/config/read-settings.ts";
 
 const TEXT = `# comment
 port = 1
@@ -74,4 +74,21 @@ describe("TomlSource.read", () => {
     assert.ok(TomlSource.read(fits) instanceof TomlSource);
     assert.deepEqual(TomlSource.read(`${fits}\n`), { line: 0, message: "is larger than 262144 bytes" });
   });
+});
+
+// Tests of the nearest known word for an unknown one.
+
+const WORDS = ["max-memory", "max-connections", "port", "listen", "shards"];
+
+describe("nearestWord", () => {
+  for (const [word, nearest] of [
+    ["max-memoy", "max-memory"],
+    ["shardz", "shards"],
+    ["prot", "port"],
+    ["lissten", "listen"],
+    ["something-else-altogether", undefined],
+    ["", undefined],
+  ] as const) {
+    it(`suggests ${nearest} for "${word}"`, () => assert.equal(nearestWord(word, WORDS), nearest));
+  }
 });

@@ -3,24 +3,27 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Engine } from "../../../src/engine/engine.ts";
+import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import {
   ALL_STATES,
   BodySearch,
   type JobFilter,
   type JobWalk,
+  MoveOutcome,
   stateBit,
   turnBudget,
 } from "../../../src/engine/job-walk.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobIndex } from "../../../src/engine/jobs/job-index.ts";
 import { JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
+import { JobAttributes, type JobChange } from "../../../src/engine/jobs/new-job.ts";
 import { Attribute } from "../../../src/protocol/job-attribute.ts";
+import { ReserveOrder } from "../../../src/protocol/request.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { printSeed, seed } from "../../support/seeded-property.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
+import { TracedEngine } from "./traced-engine.ts";
 
 const RUNS = 12;
 const TUBES = ["a", "b", "c"];
@@ -451,4 +454,218 @@ it("a walk continues after a given id, over all tubes if none is named", () => {
   for (let slot = walk.next(undefined, budget); slot !== NO_SLOT; slot = walk.next(undefined, budget))
     found.push(idOf(engine, slot));
   assert.deepEqual(found, ids.slice(5));
+});
+
+// Tests of jobs that change their tube or return when they have expired, or when a tube existed
+// only for them.
+
+const EXPIRES_AT_MS = 1000;
+const LATER_MS = 2000;
+const NO_CHANGE: JobChange = { pri: undefined, ttrSeconds: undefined, delayMs: undefined };
+
+/** Session 0 changes jobs, and watches nothing; session 1 waits for those of `b`. */
+class Bench extends TracedEngine {
+  readonly client = this.session(0);
+
+  constructor() {
+    super();
+    this.engine.unuse(this.client);
+  }
+
+  add(id: number, tube: string, expiresAtMs: number): void {
+    assert.match(this.put(id, { tube }, { expiresAtMs }), /^done/);
+  }
+
+  bury(id: number): void {
+    this.hold(id, this.client);
+    assert.equal(this.engine.bury(this.client, id, 0, 0), Outcome.Done);
+  }
+
+  waits(): void {
+    const waiting = this.session(1, "b");
+    this.engine.unuse(waiting);
+    this.engine.reserve(waiting, 60_000, LATER_MS);
+  }
+
+  /** Its only attempt is over: it is buried in its tube. */
+  die(id: number, tube: string): void {
+    this.set(tube, { maxAttempts: 1 });
+    this.hold(id, this.client);
+    assert.equal(this.engine.release(this.client, id, 0, 0, 0), Outcome.Done);
+    this.take();
+  }
+
+  update(id: number, change: Partial<JobChange>, nowMs = LATER_MS): string {
+    return this.does(() => this.engine.changes.update(this.client, id, { ...NO_CHANGE, ...change }, nowMs));
+  }
+}
+
+describe("a job that has expired while it was held or buried", () => {
+  it("disappears with its tube when its holder releases it", () => {
+    for (const change of [{ tube: "a" }, { delayMs: 0 }, { delayMs: 500 }, { tube: "a", delayMs: 500 }]) {
+      const bench = new Bench();
+      bench.add(1, "a", EXPIRES_AT_MS);
+      bench.hold(1, bench.client);
+      bench.update(1, change);
+      assert.equal(bench.engine.jobs.live, 0);
+      assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
+      bench.take();
+    }
+  });
+
+  it("disappears with both tubes when its holder sends it to another, and leaves no rate timer", () => {
+    const bench = new Bench();
+    bench.set("b", { rate: "1/1000" });
+    bench.add(1, "b", 0);
+    bench.hold(1, bench.client);
+    assert.equal(bench.engine.delete(bench.client, 1, 0), Outcome.Done);
+    bench.add(2, "a", EXPIRES_AT_MS);
+    bench.hold(2, bench.client);
+    bench.update(2, { tube: "b" });
+    assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
+    bench.take();
+  });
+
+  it("disappears when it is kicked, and leaves no rate timer", () => {
+    const bench = new Bench();
+    bench.set("a", { rate: "1/1000" });
+    bench.add(1, "a", EXPIRES_AT_MS);
+    bench.bury(1);
+    assert.equal(bench.engine.kickJob(1, LATER_MS), Outcome.Done);
+    assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
+    bench.take();
+  });
+
+  it("disappears when it is moved as ready", () => {
+    const bench = new Bench();
+    bench.add(1, "a", EXPIRES_AT_MS);
+    bench.bury(1);
+    bench.waits();
+    assert.equal(bench.engine.changes.move(bench.engine.find(1), "b", true, LATER_MS), MoveOutcome.Moved);
+    assert.doesNotMatch(bench.take(), /gets/);
+    assert.equal(bench.engine.jobs.live, 0);
+    bench.take();
+  });
+
+  it("disappears if it was dead and update-job sends it to a tube where it lives again", () => {
+    for (const change of [{ tube: "b" }, { tube: "b", delayMs: 0 }, { tube: "b", delayMs: 500 }]) {
+      const bench = new Bench();
+      bench.add(1, "a", 0);
+      bench.die(1, "a");
+      bench.update(1, { ttlMs: EXPIRES_AT_MS }, 0);
+      bench.waits();
+      assert.doesNotMatch(bench.update(1, change), /gets/);
+      assert.equal(bench.engine.jobs.live, 0);
+      assert.deepEqual([...bench.engine.tubes.keys()], ["default", "b"]);
+      bench.take();
+    }
+  });
+
+  it("removes the tube to which an update-job sends it", () => {
+    const bench = new Bench();
+    bench.add(1, "a", 0);
+    bench.die(1, "a");
+    bench.update(1, { ttlMs: EXPIRES_AT_MS }, 0);
+    bench.update(1, { tube: "c" });
+    assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
+    bench.take();
+  });
+
+  it("removes the tube to which it was moved", () => {
+    const bench = new Bench();
+    bench.add(1, "a", EXPIRES_AT_MS);
+    bench.bury(1);
+    bench.engine.changes.move(bench.engine.find(1), "c", true, LATER_MS);
+    assert.deepEqual([...bench.engine.tubes.keys()], ["default"]);
+    bench.take();
+  });
+});
+
+it("a moved ready job is offered in its new tube, also with a delay of 0", () => {
+  const bench = new Bench();
+  bench.add(1, "a", 0);
+  bench.waits();
+  assert.match(bench.update(1, { tube: "b", delayMs: 0 }), /1: gets 1/);
+});
+
+// Tests of commands in slices, of dead jobs that revive, and of what commands leave behind.
+
+it("touch-all renews each held job once, in slices, though jobs leave meanwhile", () => {
+  const traced = new TracedEngine();
+  const { engine } = traced;
+  const session = traced.session(0);
+  for (const id of [1, 2, 3, 4, 5]) {
+    traced.put(id, { ttrSeconds: id });
+    traced.hold(id);
+  }
+  traced.wait(500);
+  const deadlines = (): string[] => [1, 2, 3, 4, 5].map((id) => /at \d+|gone/.exec(traced.job(id))![0]);
+  assert.equal(engine.touchSome(session, true, 2, traced.nowMs), false);
+  assert.deepEqual(deadlines(), ["at 1500", "at 2500", "at 3000", "at 4000", "at 5000"]);
+  engine.delete(session, 3, traced.nowMs);
+  traced.wait(100);
+  assert.equal(engine.touchSome(session, false, 1, traced.nowMs), false);
+  assert.deepEqual(deadlines(), ["at 1500", "at 2500", "gone", "at 4600", "at 5000"]);
+  assert.equal(engine.touchSome(session, false, 1, traced.nowMs), true);
+  assert.deepEqual(deadlines(), ["at 1500", "at 2500", "gone", "at 4600", "at 5600"]);
+  assert.equal(Math.floor(engine.nextDueAtMs), 1500, "the timer follows");
+  assert.equal(engine.touchSome(session, true, 9, traced.nowMs), true, "and all at once");
+  assert.deepEqual(deadlines(), ["at 1600", "at 2600", "gone", "at 4600", "at 5600"]);
+  assert.equal(engine.touchSome(traced.session(1), true, 9, traced.nowMs), true, "also without a job");
+});
+
+it("a dead job that is ready in its own dead-letter tube has its attempts again", () => {
+  const traced = new TracedEngine();
+  traced.set("t", { maxAttempts: 1, deadLetter: "t" });
+  traced.put(1);
+  traced.hold(1);
+  traced.does((engine, nowMs) => engine.release(engine.session(0), 1, 0, 0, nowMs));
+  assert.match(traced.job(1), /^t ready/);
+  const revived = (): string => traced.does((engine) => engine.changes.revive(engine.find(1)));
+  assert.equal(traced.engine.changes.originOf(traced.engine.find(1)), "t");
+  assert.equal(revived(), "true: updated 1");
+  assert.equal(traced.engine.changes.originOf(traced.engine.find(1)), "");
+  assert.match(traced.job(1), / excused 1$/);
+  traced.hold(1);
+  assert.equal(revived(), "false", "its holder decides");
+});
+
+it("the meters of a tube hear what those of all tubes hear", () => {
+  const traced = new TracedEngine();
+  traced.put(1, { tube: "metered" });
+  traced.wait(5);
+  assert.equal(traced.hold(1), "done: waited 5, metered: waited 5");
+  traced.wait(7);
+  const release = traced.does((engine, nowMs) => engine.release(engine.session(0), 1, 0, 0, nowMs));
+  assert.equal(release, "done: held 7, metered: held 7, updated 1");
+});
+
+it("a put that the log refuses, before or at its end, leaves nothing behind", () => {
+  for (const when of ["begins", "ends"] as const) {
+    const traced = new TracedEngine();
+    traced.session(0);
+    traced.log[when] = false;
+    assert.equal(traced.put(1, { tube: "u", delaySeconds: 1 }, { expiresAtMs: 9 }), "noroom");
+    assert.deepEqual([traced.job(1), traced.tube("u"), traced.engine.totalJobs], ["gone", "none", 0]);
+    assert.equal(traced.engine.nextDueAtMs, Number.POSITIVE_INFINITY);
+    traced.log[when] = true;
+    assert.equal(traced.put(1, { tube: "u" }), "done: put 1, stored 0");
+  }
+});
+
+it("a refused move leaves no tube behind, and a tube that is no longer watched no share", () => {
+  const traced = new TracedEngine({ orderedTubesMin: 0 });
+  const { engine } = traced;
+  const session = traced.session(0, "a", "b");
+  traced.set("full", { maxBytes: 9 });
+  for (const id of [1, 2]) traced.put(id, { tube: id === 1 ? "a" : "b", bodyBytes: 10 });
+  const search = engine.walk({ states: ALL_STATES, createdByMs: 0, contains: Buffer.from("x") }, 0);
+  assert.deepEqual([search.work(undefined), search.work(engine.findTube("a"))], [Infinity, 3]);
+  assert.equal(engine.changes.move(engine.find(1), "full", false, 0), MoveOutcome.Full);
+  assert.equal(traced.tube("full"), "none");
+  engine.setOrder(session, ReserveOrder.Weighted, 0);
+  engine.reserve(session, 0, 0);
+  engine.ignore(session, "a");
+  engine.delete(session, 1, 0);
+  assert.equal(session.turns!.shares.size, 1);
 });

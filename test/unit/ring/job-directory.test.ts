@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import fc from "fast-check";
-import { JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
+import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
 import { checkProperty } from "../../support/seeded-property.ts";
 
 const ENTRIES = JobDirectory.BYTES / 4;
@@ -51,4 +51,33 @@ it("JobDirectory finds the shards of the latest ids, never of another job", (t) 
     }),
     40,
   );
+});
+
+// Tests of the table of the files of recent jobs.
+
+describe("file table", () => {
+  const ENTRIES = 2 ** 20;
+
+  it("FileTable knows the file of a job until another job takes its place", () => {
+    const table = new FileTable(new SharedArrayBuffer(FileTable.BYTES));
+    assert.equal(table.find(ENTRIES + 5), 0);
+    table.set(5, 1);
+    table.set(6, 2 ** 24 - 1);
+    table.set(ENTRIES - 1, 77);
+    assert.deepEqual(
+      [5, 6, ENTRIES - 1].map((id) => table.find(id)),
+      [1, 2 ** 24 - 1, 77],
+    );
+    assert.equal(table.find(ENTRIES + 5), 0, "of another lap");
+    table.set(ENTRIES + 5, 9);
+    table.set(200 * ENTRIES + 6, 10);
+    table.set(8, 2 ** 24 + 5);
+    assert.equal(table.find(8), 5, "24 bits of a file's number");
+    table.set(256 * ENTRIES + 7, 11);
+    assert.equal(table.find(256 * ENTRIES + 7), 11, "of a lap whose number fills its bits");
+    assert.deepEqual(
+      [5, ENTRIES + 5, 6, 200 * ENTRIES + 6].map((id) => table.find(id)),
+      [0, 9, 0, 10],
+    );
+  });
 });

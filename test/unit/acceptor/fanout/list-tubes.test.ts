@@ -10,7 +10,11 @@ import { InspectWatched, ListWatched } from "../../../../src/acceptor/fanout/lis
 import { BatchReply, GatheredJobs } from "../../../../src/acceptor/fanout/pick-batch.ts";
 import { TubeRef, WatchList } from "../../../../src/acceptor/state/watch-list.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
+import { ControlWord } from "../../../../src/message/topology.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
+import { JobIds } from "../../../../src/ring/job-ids.ts";
+import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const PIECE_BYTES = 32 * 1024;
 /** Pieces in a turn, of all replies. */
@@ -233,3 +237,21 @@ describe("lists of tubes that clients share", () => {
     assert.deepEqual(later.got, ["list"]);
   });
 });
+
+// Test that list-tubes keeps the order of creation, however long a server runs.
+
+for (const made of [0, 2 ** 31 - 3, 2 ** 32 - 3, 2 ** 40]) {
+  it(`list-tubes lists tubes in the order of their creation after ${made} tubes`, () => {
+    const server = new InProcessServer({ shards: 3, acceptors: 1, random: new SeededRandom(1) });
+    if (made > 0) new JobIds(new Int32Array(server.topology.control), ControlWord.TubeSequence).reset(made);
+    const client = server.connect();
+    const ask = (text: string): string => {
+      client.write(Buffer.from(text));
+      server.settle();
+      return client.takeReceived().toString();
+    };
+    const names = Array.from({ length: 8 }, (_, i) => `${(i * 5) % 8}`);
+    for (const name of names) ask(`watch ${name}\r\n`);
+    assert.deepEqual(ask("list-tubes\r\n").match(/(?<=- ).*(?=\n)/g), ["default", ...names]);
+  });
+}

@@ -2,9 +2,9 @@
 // room and lends ids there, counts only what is durable, and waits only for what it needs at once.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { it, test } from "node:test";
 import type { BackgroundSync, EndedSync } from "../../../../src/binlog/disk/disk.ts";
-import { LENT_IDS } from "../../../../src/binlog/live/log-writer.ts";
+import { IdLending, LENT_IDS } from "../../../../src/binlog/live/log-writer.ts";
 import type { Storage } from "../../../../src/binlog/live/storage.ts";
 import type { SyncEvery } from "../../../../src/binlog/live/storage-options.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
@@ -291,4 +291,26 @@ test("turns without records don't ask for another sync while one runs in the bac
   assert.equal(storage.syncedUpTo(0), 1);
   assert.equal(storage.nextDeadline(), 1149, "only a mark is left to write");
   assert.equal(syncs(), before);
+});
+
+// Tests of lent ids: they count once the record that states the lend is durable, not before.
+
+const LENT = 100;
+
+it("ids may be seen once the record of their lend is durable, whatever was synced before", () => {
+  const lending = new IdLending(LENT);
+  assert.ok(lending.isDue(1));
+  lending.extend(1);
+  lending.lent(5);
+  lending.synced(4);
+  assert.deepEqual([lending.durableUpTo, lending.waitsForSync(4)], [0, true]);
+  lending.synced(5);
+  assert.deepEqual([lending.durableUpTo, lending.waitsForSync(5)], [1 + LENT, false]);
+  assert.ok(!lending.isDue(1 + LENT / 2) && lending.isDue(2 + LENT / 2));
+  lending.extend(2 + LENT / 2);
+  lending.lent(8);
+  lending.synced(7);
+  assert.equal(lending.durableUpTo, 1 + LENT, "those of before are still lent");
+  lending.synced(9);
+  assert.equal(lending.durableUpTo, 2 + LENT / 2 + LENT);
 });

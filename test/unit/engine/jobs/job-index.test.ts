@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { JobIndex } from "../../../../src/engine/jobs/job-index.ts";
+import { JobIndex, SortedNumbers } from "../../../../src/engine/jobs/job-index.ts";
 import { NO_SLOT } from "../../../../src/engine/jobs/job-table.ts";
 import { memoryInUse } from "../../../support/machine/memory-in-use.ts";
 import { checkProperty, printSeed, seed } from "../../../support/seeded-property.ts";
@@ -132,4 +132,31 @@ it("JobIndex walks upwards in any steps and knows its highest id, like a sorted 
     ),
     200,
   );
+});
+
+// Tests of the numbers beside a map: what a walk costs behind many removed keys.
+
+const COUNT = 100_000;
+
+it("a walk passes many removed keys once, in both directions", () => {
+  for (const isUpward of [true, false]) {
+    const map = new Map<number, true>();
+    const numbers = new SortedNumbers(map);
+    for (let key = 1; key <= COUNT; key++) {
+      map.set(key, true);
+      numbers.add(key);
+    }
+    for (let key = COUNT / 4; key < (COUNT * 3) / 4; key++) {
+      map.delete(key);
+      numbers.noteLoss();
+    }
+    const walk = (): number | undefined =>
+      isUpward ? numbers.from(COUNT / 4) : numbers.before((COUNT * 3) / 4);
+    const expected = isUpward ? (COUNT * 3) / 4 : COUNT / 4 - 1;
+    assert.equal(walk(), expected);
+    assert.ok(numbers.looks > COUNT / 2, "the first walk is charged");
+    numbers.looks = 0;
+    for (let n = 0; n < 256; n++) assert.equal(walk(), expected);
+    assert.ok(numbers.looks < 1000, `${numbers.looks} looks`);
+  }
 });

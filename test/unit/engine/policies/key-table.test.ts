@@ -2,9 +2,15 @@
 // the cost of a key.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { it, test } from "node:test";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
-import { KeyTable, NO_HOLDER, NO_ROW, type TubeKey } from "../../../../src/engine/policies/key-table.ts";
+import {
+  hashOf,
+  KeyTable,
+  NO_HOLDER,
+  NO_ROW,
+  type TubeKey,
+} from "../../../../src/engine/policies/key-table.ts";
 import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 import { SKIP_IF_FAST } from "../../../support/whole.ts";
@@ -184,4 +190,19 @@ test("keys are found and removed after a start with more than two million", {
   for (let i = 0; i < keys; i++) if (i % 3 !== 0) table.remove(i);
   assert.equal(table.size, 0);
   assert.equal(table.add(key, 1, 1, 0), table.find(key));
+});
+
+// Test of the hash of unique keys: the vectors of HalfSipHash-1-3 in Linux (lib/test_siphash.c).
+
+const VECTORS = [
+  0x5814c896, 0xe7e864ca, 0xbc4b0e30, 0x01539939, 0x7e059ea6, 0x88e3d89b, 0xa0080b65, 0x9d38d9d6, 0x577999b1,
+  0xc839caed, 0xe4fa32cf, 0x959246ee, 0x6b28096c, 0x66dd9cd6, 0x16658a7c, 0xd0257b04,
+];
+
+it("the hash of a key is HalfSipHash-1-3, wherever the key begins", () => {
+  for (const start of [0, 3]) {
+    const bytes = Uint8Array.from({ length: start + VECTORS.length + 1 }, (_, at) => at - start);
+    const hashes = VECTORS.map((_, length) => hashOf(bytes, start, start + length, 0x03020100, 0x07060504));
+    assert.deepEqual(hashes, VECTORS);
+  }
 });

@@ -2,13 +2,20 @@
 // that watch tubes, for the next request of the same tubes, and not too many.
 
 import assert from "node:assert/strict";
-import { it } from "node:test";
-import { WireClients, type WireConnection } from "../../../../src/http/link/wire-connection.ts";
+import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { ControlClient, Liveness, SILENT_MS_MAX } from "../../../../src/http/link/control-client.ts";
+import { Bodies, WireClients, type WireConnection } from "../../../../src/http/link/wire-connection.ts";
+import { GiveBacks } from "../../../../src/http/queue/lease-changes.ts";
 import {
+  Handout,
   Reservations,
   type ReservedJob,
   type ReserveOptions,
+  reservedJob,
 } from "../../../../src/http/queue/reservations.ts";
+import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const TUBES = 1000;
@@ -212,4 +219,131 @@ it("Kept connections watch ten thousand tubes together, and not one more", async
   scene.reservations.stop();
   scene.server.settle();
   assert.equal(scene.server.http!.open, 0);
+});
+
+// Tests that no limit refuses a give-back: one question per shard is in progress, however many jobs
+// go back; and that only the shard itself answers pings, which detect a hung shard.
+
+const JOBS = 2000;
+/** The limit of questions in flight. */
+const QUESTIONS = 1000;
+
+function scene() {
+  const server = new HandDrivenServer(1, undefined, { http: true });
+  const control = new ControlClient(server.http!, () => {});
+  const leases = new LeaseTable(() => 1000);
+  const giveBacks = new GiveBacks(leases, control);
+  const wire = new WireClients(server.http!, () => {});
+  const client = server.connect(true);
+  const say = (text: string): string => {
+    client.say(text);
+    server.settle();
+    return client.take();
+  };
+  const settle = async (): Promise<void> => {
+    for (let round = 0; round < 200; round++) {
+      server.settle();
+      await nextTurn();
+    }
+  };
+  /** Questions that the shard does not get to: no turn is taken. */
+  const askMuch = (): void => {
+    for (let question = 0; question < QUESTIONS + 1; question++)
+      control.ask(0, "totals", undefined).catch(() => {});
+  };
+  return { server, control, leases, giveBacks, wire, say, settle, askMuch };
+}
+
+describe("jobs of a client that has left", () => {
+  it("all go back while the limit of questions is in flight", async () => {
+    const { server, control, leases, giveBacks, wire, say, settle, askMuch } = scene();
+    say("put 0 0 3600 1\r\nx\r\n".repeat(JOBS));
+    const ways = { leases, giveBacks, control, nowMs: () => 1000 };
+    const handout = new Handout(ways, { owner: "", address: "" });
+    const reserving = new Reservations(wire).reserve({
+      ...{
+        worker: handout.worker,
+        tubes: ["default"],
+        waitSeconds: 0,
+        max: JOBS,
+        bytesMax: 1e6,
+        room: () => JOBS,
+      },
+      signal: handout.signal,
+      onJob: (job) => handout.add(job),
+    });
+    await settle();
+    await reserving;
+    assert.equal(leases.size, JOBS);
+    askMuch();
+    const { underWay } = control;
+    handout.drop();
+    assert.equal(control.underWay, underWay + 1, "one question for all");
+    assert.equal(leases.size, JOBS, "leases count until the shard has answered");
+    await settle();
+    assert.deepEqual([leases.size, leases.abandoned, control.underWay], [0, JOBS, 0]);
+    assert.match(say("stats-tube default\r\n"), new RegExp(`current-jobs-ready: ${JOBS}\n`));
+    assert.equal(server.shards[0]!.engine.jobCounts[JobState.Reserved], 0);
+  });
+});
+
+describe("a hanging shard", () => {
+  it("is noticed while the limit of questions is in flight", async () => {
+    const { control, askMuch, settle } = scene();
+    let nowMs = 0;
+    const liveness = new Liveness(control, () => nowMs);
+    askMuch();
+    liveness.ping();
+    await nextTurn();
+    nowMs = SILENT_MS_MAX + 1;
+    liveness.ping();
+    assert.deepEqual(liveness.silent, [0]);
+    await settle();
+    assert.deepEqual(liveness.silent, [], "it has answered");
+  });
+});
+
+describe("a body without a slot", () => {
+  it("takes no room from later ones", async () => {
+    const { server, control, wire, say, settle } = scene();
+    const bytes = 1_000_000;
+    say(`put 0 0 60 ${bytes}\r\n${"x".repeat(bytes)}\r\n`);
+    const bodies = new Bodies(wire, control, server.http!.places);
+    const core = server.http!;
+    const { connect } = core;
+    core.connect = () => undefined;
+    // More than all that may be under way.
+    const refused = Array.from({ length: 140 }, () => bodies.read(1).catch((error: Error) => error));
+    await settle();
+    for (const error of await Promise.all(refused)) assert.ok(error instanceof Error);
+    core.connect = connect;
+    const two = [bodies.read(1), bodies.read(1)];
+    for (const body of two) body.catch(() => {});
+    await settle();
+    for (const body of await Promise.all(two)) assert.equal(body?.length, bytes);
+  });
+});
+
+// Tests that a job that a lease gets has each of the facts in its line.
+
+const body = Buffer.from("hello");
+const FACTS = {
+  ...{ id: 2 ** 40 + 1, tube: "mails", reserves: 3, pri: 4_294_967_295, ttr: 5, timeLeftMs: -678 },
+  ...{ ageMs: 9012, timeouts: 6, releases: 7, buries: 8, kicks: 10, disconnects: 11, body },
+};
+const LINE = `RESERVED ${FACTS.id} 5 4294967295 5 -678 9012 3 6 7 8 10 11 mails`;
+
+it("a reserved job has each of its facts, and its context", () => {
+  assert.deepEqual(reservedJob({ line: LINE, body }), { ...FACTS, meta: [] });
+  assert.deepEqual(reservedJob({ line: `${LINE} meta=a:b meta=c:d=e`, body }), {
+    ...FACTS,
+    meta: ["a:b", "c:d=e"],
+  });
+});
+
+it("other replies bring no job", () => {
+  for (const line of ["TIMED_OUT", "DEADLINE_SOON", "RESERVEDX 1"])
+    assert.equal(reservedJob({ line, body: undefined }), undefined);
+  assert.equal(reservedJob({ line: LINE, body: undefined }), undefined);
+  assert.equal(reservedJob({ line: "OK 5", body }), undefined);
 });

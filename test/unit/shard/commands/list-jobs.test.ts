@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { ALL_STATES } from "../../../../src/engine/job-walk.ts";
-import { JobListing } from "../../../../src/shard/commands/list-jobs.ts";
+import { JobListing, jobRow } from "../../../../src/shard/commands/list-jobs.ts";
 import type { Replies } from "../../../../src/shard/sessions/replies.ts";
 import type { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
@@ -48,4 +48,21 @@ it("a list ends at its search budget, but passes at least one body", () => {
     { ids: [4], next: 4 },
     { ids: [5], next: 0 },
   ]);
+});
+
+// Tests of bodies in a list: every byte survives the JSON, and the line is plain ASCII.
+
+it("jobRow is ASCII JSON whose body has one character per byte", () => {
+  const server = new InProcessServer({ shards: 1, acceptors: 1, random: new SeededRandom(1) });
+  const client = server.connect();
+  const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+  client.write(Buffer.concat([Buffer.from("put 0 0 60 256\r\n"), all, Buffer.from("\r\n")]));
+  server.settle();
+  const { engine } = server.shards[0]!;
+  for (const shown of [1, 32, 200, 256, 4096]) {
+    const row = jobRow(engine, engine.find(1), 0, shown);
+    assert.match(row, /^[\x20-\x7e]*$/);
+    assert.deepEqual(Buffer.from(JSON.parse(row).body, "latin1"), all.subarray(0, shown));
+  }
+  assert.ok(!("body" in JSON.parse(jobRow(engine, engine.find(1), 0, 0))));
 });

@@ -3,12 +3,26 @@
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
+import { asciiBytes, shardOfTube } from "../../../../src/base/bytes.ts";
+import { ALL_STATES } from "../../../../src/engine/job-walk.ts";
 import { type IndexPlace, JobIndex } from "../../../../src/engine/jobs/job-index.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
+import { RequestOp } from "../../../../src/message/request.ts";
+import { TransferMessage } from "../../../../src/message/transfer.ts";
+import { LIST_TEXT_BYTES_MAX } from "../../../../src/protocol/option-rows.ts";
+import { Span } from "../../../../src/protocol/request.ts";
+import { DeleteMany } from "../../../../src/shard/commands/job-commands.ts";
+import { JobListing } from "../../../../src/shard/commands/list-jobs.ts";
+import type { Replies } from "../../../../src/shard/sessions/replies.ts";
+import { ShardSession, type SlicedCommand } from "../../../../src/shard/sessions/shard-session.ts";
+import { SLICE_MS, SlicedCommands } from "../../../../src/shard/sessions/sliced-commands.ts";
 import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { checkInvariants } from "../../../support/in-process/engine-invariants.ts";
+import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
+import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
+import { EngineBench } from "../../engine/engine-bench.ts";
 
 const JOBS = 25;
 const TURN_JOBS = 4;
@@ -390,5 +404,430 @@ describe("more timers due together than one turn allows", () => {
       ids,
       Array.from({ length: due }, (_, place) => place + 1),
     );
+  });
+});
+
+// Tests of what a turn grants to commands that take several, and of what one slice of a delete or a
+// list does.
+
+const JOBS_PER_CLOCK_READING = 125;
+const NO_REPLIES = { recordsBefore: 0 } as Replies;
+
+const sessionOf = ({ engine }: EngineBench, index = 0): ShardSession =>
+  new ShardSession(engine.session(index), 0, 0);
+
+/** A command of so many jobs, which notes what each step may do. */
+class Counted implements SlicedCommand {
+  readonly jobs: number;
+  readonly mayEndUnheard = true;
+  awaitedJob: number | undefined = undefined;
+  readonly steps: number[] = [];
+  isFinished = false;
+  #left: number;
+
+  constructor(jobs: number) {
+    this.jobs = jobs;
+    this.#left = jobs;
+  }
+
+  step(jobsMax: number): boolean {
+    this.steps.push(jobsMax);
+    this.#left -= jobsMax;
+    return this.#left <= 0;
+  }
+
+  finish(): void {
+    this.isFinished = true;
+  }
+}
+
+describe("a turn", () => {
+  for (const jobsMax of [1, 10, 1000])
+    it(`grants ${jobsMax} jobs to a client, and four times as many to all`, () => {
+      const commands = new SlicedCommands(NO_REPLIES, jobsMax, () => 0);
+      for (let turn = 1; turn <= 2; turn++) {
+        commands.beginTurn();
+        assert.equal(commands.isTouched, false);
+        for (const jobs of [jobsMax + 1, 2 * jobsMax + 1, 4 * jobsMax]) {
+          assert.equal(commands.takesTurn(jobs), false, `${jobs} jobs`);
+          assert.equal(commands.isTouched, false);
+        }
+        for (let client = 1; client <= 4; client++)
+          assert.ok(commands.takesTurn(jobsMax), `client ${client}`);
+        assert.equal(commands.takesTurn(1), false);
+        assert.equal(commands.takesTurn(0), true);
+      }
+    });
+
+  for (const jobsMax of [1, 124, 125, 126, 251, 1000])
+    it(`gives a command ${jobsMax} jobs, with a clock reading after each ${JOBS_PER_CLOCK_READING}`, () => {
+      const commands = new SlicedCommands(NO_REPLIES, jobsMax, () => 0);
+      const command = new Counted(1e6);
+      commands.start(sessionOf(new EngineBench()), command, 0);
+      const whole = new Array<number>(Math.floor(jobsMax / JOBS_PER_CLOCK_READING)).fill(
+        JOBS_PER_CLOCK_READING,
+      );
+      const rest = jobsMax % JOBS_PER_CLOCK_READING;
+      assert.deepEqual(command.steps, rest === 0 ? whole : [...whole, rest]);
+    });
+
+  for (const [readingMs, steps] of [
+    [SLICE_MS, 1],
+    [SLICE_MS / 2, 2],
+    [SLICE_MS / 4, 4],
+    [SLICE_MS / 100, 8],
+  ] as const)
+    it(`ends for a command after ${steps} steps of ${readingMs} ms`, () => {
+      let readings = 0;
+      const commands = new SlicedCommands(NO_REPLIES, 1000, () => readings++ * readingMs);
+      const command = new Counted(1e6);
+      commands.start(sessionOf(new EngineBench()), command, 0);
+      assert.equal(command.steps.length, steps);
+    });
+});
+
+it("a command that was set aside comes back once, by a report or by a look", () => {
+  const bench = new EngineBench();
+  for (const isReported of [true, false]) {
+    const commands = new SlicedCommands(NO_REPLIES, 10, () => 0);
+    const [first, second] = [new Counted(1), new Counted(1)];
+    first.awaitedJob = 5;
+    second.awaitedJob = 5;
+    commands.join(sessionOf(bench, 1), first);
+    commands.join(sessionOf(bench, 2), second);
+    assert.equal(
+      commands.hasWork(() => true),
+      false,
+    );
+    first.awaitedJob = undefined;
+    if (isReported) commands.settled(5);
+    for (let turn = 0; turn < 3; turn++) commands.step(() => true, 0);
+    assert.deepEqual([first.steps.length, first.isFinished, second.steps.length], [1, true, 0]);
+    second.awaitedJob = undefined;
+    assert.equal(
+      commands.hasWork(() => true),
+      true,
+    );
+    commands.step(() => true, 0);
+    assert.deepEqual([second.steps.length, second.isFinished, commands.size], [1, true, 0]);
+    assert.equal(
+      commands.hasWork(() => true),
+      false,
+    );
+  }
+});
+
+describe("a slice of a delete-batch", () => {
+  for (const jobs of [1, 9, 10, 11, 21])
+    it(`deletes at most ten jobs, of ${jobs}`, () => {
+      const bench = new EngineBench();
+      const client = bench.session(0, "a");
+      const ids = Array.from({ length: jobs }, () => bench.put(client));
+      const said: string[] = [];
+      const replies = {
+        isElsewhere: () => false,
+        mayBeElsewhere: () => false,
+        fixed: (_: ShardSession, reply: Uint8Array) => void said.push(Buffer.from(reply).toString()),
+      } as unknown as Replies;
+      const span = new Span();
+      const text = asciiBytes(ids.join(" "));
+      span.set(text, 0, text.length);
+      const command = new DeleteMany(bench.engine, replies, sessionOf(bench), span, jobs, false);
+      for (let turn = 1; ; turn++) {
+        const isDone = command.step(10, 0);
+        assert.equal(bench.engine.totalJobs - bench.engine.jobs.live, Math.min(jobs, 10 * turn));
+        assert.equal(isDone, 10 * turn >= jobs);
+        if (isDone) break;
+      }
+      command.finish();
+      assert.deepEqual(said, [`DELETED_BATCH ${jobs} 0\r\n`]);
+    });
+});
+
+describe("a list", () => {
+  /** The number of steps of a list of all jobs of `tube`, and its text. */
+  const listed = (bench: EngineBench, tube: string, partBytesMax?: number): [steps: number, text: string] => {
+    let text = "";
+    const replies = {
+      text: (_: ShardSession, all: string) => void (text = all),
+      gatheredBytes: (_: ShardSession, all: Uint8Array) => void (text = Buffer.from(all).toString("latin1")),
+    } as unknown as Replies;
+    const walk = bench.engine.walk({ states: ALL_STATES, createdByMs: Infinity, contains: undefined }, 0);
+    const listing = new JobListing(bench.engine, replies, sessionOf(bench), {
+      ...{ tube, partBytesMax, walk, limit: 1000, showBytes: 0 },
+    });
+    let steps = 1;
+    while (!listing.step(1000, 0)) steps++;
+    listing.finish();
+    return [steps, text];
+  };
+
+  it("looks at 100,000 ids, and says where the next one continues", () => {
+    const bench = new EngineBench();
+    const other = bench.session(0, "other");
+    const wanted = bench.session(1, "wanted");
+    for (let id = 1; id <= 99_999; id++) bench.put(other);
+    bench.put(wanted);
+    assert.match(listed(bench, "wanted")[1], /^next: 0\njobs:\n- .*"id":100000\b/m);
+    bench.put(wanted);
+    const [steps, text] = listed(bench, "wanted");
+    assert.equal(steps, 20);
+    assert.match(text, /^next: 100000$/m);
+    assert.doesNotMatch(text, /"id":100001\b/);
+  });
+
+  it("has as many rows as fit into its bytes, and the first one whatever its length", () => {
+    const bench = new EngineBench();
+    const session = bench.session(0, "t");
+    for (let id = 1; id <= 5; id++) bench.put(session);
+    const idsOf = (partBytesMax: number): number[] =>
+      [...listed(bench, "t", partBytesMax)[1].matchAll(/"id":(\d+)/g)].map(([, id]) => Number(id));
+    assert.deepEqual(idsOf(LIST_TEXT_BYTES_MAX), [1, 2, 3, 4, 5]);
+    const rowBytes = /^- .*\n/m.exec(listed(bench, "t")[1])![0].length;
+    for (const [bytes, rows] of [
+      [0, 1],
+      [rowBytes - 1, 1],
+      [rowBytes, 1],
+      [2 * rowBytes - 1, 1],
+      [2 * rowBytes, 2],
+      [2 * rowBytes + 1, 2],
+      [5 * rowBytes - 1, 4],
+      [5 * rowBytes, 5],
+    ] as const)
+      assert.equal(idsOf(bytes).length, rows, `${bytes} bytes`);
+  });
+});
+
+// Tests of long moves that wait for jobs in transit: no turn looks at them, however many, before
+// there is news of their job.
+
+describe("sliced commands aside", () => {
+  const MANY = 10_000;
+  const TURNS = 100;
+  /** Far less than 50,000 empty sets. */
+  const KEPT_BYTES_MAX = 2e6;
+  const anybody = (): boolean => true;
+
+  /** Waits for a job, and counts how often it is asked whether it still does. */
+  class Waiter implements SlicedCommand {
+    readonly jobs = 1;
+    readonly mayEndUnheard: boolean;
+    static looks = 0;
+    #awaited: number | undefined;
+    isDone = false;
+
+    constructor(job: number, mayEndUnheard = false) {
+      this.#awaited = job;
+      this.mayEndUnheard = mayEndUnheard;
+    }
+
+    get awaitedJob(): number | undefined {
+      Waiter.looks++;
+      return this.#awaited;
+    }
+
+    waitFor(job: number | undefined): void {
+      this.#awaited = job;
+    }
+
+    step(): boolean {
+      return this.#awaited === undefined;
+    }
+
+    finish(): void {
+      this.isDone = true;
+    }
+  }
+
+  class Scene {
+    readonly slicedCommands = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+    readonly waiters: Waiter[] = [];
+
+    /** Waiter n waits for job n. */
+    constructor(count: number, mayEndUnheard = false) {
+      for (let job = 0; job < count; job++) {
+        const waiter = new Waiter(job, mayEndUnheard);
+        this.waiters.push(waiter);
+        this.slicedCommands.join({} as ShardSession, waiter);
+      }
+      Waiter.looks = 0;
+    }
+
+    /** Takes turns as long as there is something to do, and so many more. */
+    turns(more: number): void {
+      for (let left = more; left > 0; ) {
+        if (!this.slicedCommands.hasWork(anybody)) left--;
+        this.slicedCommands.step(anybody, 0);
+      }
+    }
+
+    get done(): number[] {
+      return [...this.waiters.entries()].filter(([, { isDone }]) => isDone).map(([job]) => job);
+    }
+  }
+
+  describe("SlicedCommands", () => {
+    it("looks at no waiting command", () => {
+      const scene = new Scene(MANY);
+      scene.turns(TURNS);
+      assert.equal(Waiter.looks, 0);
+    });
+
+    it("resumes commands whose job has settled, and looks at no others", () => {
+      const scene = new Scene(MANY);
+      for (const job of [7, 5000]) {
+        scene.waiters[job]!.waitFor(undefined);
+        scene.slicedCommands.settled(job);
+      }
+      scene.turns(TURNS);
+      assert.deepEqual(scene.done, [7, 5000]);
+      assert.ok(Waiter.looks < 10, `${Waiter.looks} looks`);
+    });
+
+    it("lets a command wait again, for another job or the same", () => {
+      const scene = new Scene(3);
+      scene.waiters[0]!.waitFor(1);
+      scene.slicedCommands.settled(0);
+      scene.slicedCommands.settled(2);
+      scene.turns(TURNS);
+      assert.deepEqual(scene.done, []);
+      for (const waiter of scene.waiters) waiter.waitFor(undefined);
+      scene.slicedCommands.settled(1);
+      scene.turns(TURNS);
+      assert.deepEqual(scene.done, [0, 1]);
+      scene.slicedCommands.settled(2);
+      scene.turns(TURNS);
+      assert.deepEqual(scene.done, [0, 1, 2]);
+    });
+
+    it("checks some commands a turn whose job may have arrived unnoticed", () => {
+      const scene = new Scene(1000, true);
+      scene.turns(TURNS);
+      assert.ok(Waiter.looks <= TURNS * 40, `${Waiter.looks} looks in ${TURNS} turns`);
+      for (const waiter of scene.waiters.slice(990)) waiter.waitFor(undefined);
+      scene.turns(TURNS);
+      assert.equal(scene.done.length, 10);
+      scene.waiters[3]!.waitFor(undefined);
+      scene.slicedCommands.settled(3);
+      scene.slicedCommands.step(anybody, 0);
+      assert.equal(scene.waiters[3]!.isDone, true);
+      // It is not among those that nobody has told of their job any more.
+      scene.turns(TURNS);
+      assert.equal(scene.done.length, 11);
+    });
+
+    it("keeps nothing of the jobs that commands have waited for", () => {
+      const moves = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+      const session = {} as ShardSession;
+      /**
+       * Has a command wait for each job. Half of them hear of it; the others look for themselves.
+       */
+      const awaitJobs = (from: number, to: number): void => {
+        for (let job = from; job < to; job++) {
+          const waiter = new Waiter(job, true);
+          moves.join(session, waiter);
+          waiter.waitFor(undefined);
+          if (job % 2 === 0) moves.settled(job);
+          for (let turn = 0; !waiter.isDone; turn++) {
+            moves.step(anybody, 0);
+            assert.ok(turn < TURNS, `job ${job}`);
+          }
+        }
+      };
+      awaitJobs(0, 1000);
+      const before = memoryInUse();
+      awaitJobs(1000, 100_000);
+      const kept = settledBytes(KEPT_BYTES_MAX, () => memoryInUse() - before);
+      assert.ok(kept <= KEPT_BYTES_MAX, `${kept} bytes`);
+    });
+
+    it("has each slice of a command wait for the records before its first", () => {
+      const replies = { recordsBefore: 5 } as Replies;
+      const slicedCommands = new SlicedCommands(replies, 1000, () => 0);
+      const seen: number[] = [];
+      const move = {
+        jobs: 3000,
+        awaitedJob: undefined,
+        step: (): boolean => seen.push(replies.recordsBefore) === 20,
+        finish: (): void => {},
+      };
+      slicedCommands.join({} as ShardSession, move as unknown as SlicedCommand);
+      for (let turn = 0; turn < 10; turn++) {
+        replies.recordsBefore = 100 + turn;
+        slicedCommands.step(anybody, 0);
+      }
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 20 }, () => 5),
+      );
+    });
+  });
+
+  const SHARDS = 2;
+
+  function tubeOn(shard: number): string {
+    for (let number = 0; ; number++) {
+      const name = `tube-${number}`;
+      if (shardOfTube(asciiBytes(name), 0, name.length, SHARDS) === shard) return name;
+    }
+  }
+
+  /**
+   * How often a shard looks whether a job is on its way while a client puts and deletes, and
+   * `count` others wait for one that is.
+   */
+  function looksBeside(count: number, command: (jobs: string) => string): number {
+    const server = new HandDrivenServer(SHARDS);
+    const client = server.connect(true);
+    const [here, there] = [tubeOn(0), tubeOn(1)];
+    const ask = (text: string): string => {
+      client.say(`${text}\r\n`);
+      server.settle();
+      return client.take();
+    };
+    const put = `put-in-tube ${here} 0 0 60 1\r\nx`;
+    assert.equal(ask(put), "INSERTED 1\r\n");
+    // It never comes there.
+    const post = server.acceptor.links.post.bind(server.acceptor.links);
+    server.acceptor.links.post = (shard, message) => {
+      if (message.op !== RequestOp.Carried || message.count !== TransferMessage.Begin) post(shard, message);
+    };
+    const mover = server.connect(true);
+    mover.say(`update-job 1 tube=${there}\r\n`);
+    server.settle();
+    for (let number = 0; number < count; number++) {
+      const waiting = server.connect(true);
+      waiting.say(`${command(here)}\r\n`);
+      server.settle();
+      assert.equal(waiting.take(), "");
+    }
+    const { engine } = server.shards[0]!;
+    let looks = 0;
+    for (const name of ["isMoving", "isLeaving"] as const) {
+      const original = engine.transfers[name].bind(engine.transfers);
+      engine.transfers[name] = (id) => {
+        looks++;
+        return original(id);
+      };
+    }
+    assert.equal(ask(put), "INSERTED 2\r\n");
+    assert.equal(ask("delete 2"), "DELETED\r\n");
+    assert.equal(mover.take(), "");
+    return looks;
+  }
+
+  describe("the turns of a shard", () => {
+    for (const command of ["kick-job 1", "delete 1", "update-job 1 pri=1"])
+      it(`cost the same however many clients wait with ${command} for a moving job`, () => {
+        assert.equal(
+          looksBeside(200, () => command),
+          looksBeside(1, () => command),
+        );
+      });
+
+    it("cost a few looks however many clients wait with a delete-batch", () => {
+      const looks = looksBeside(200, () => "delete-batch 1");
+      assert.ok(looks <= 20 * 32, `${looks} looks`);
+    });
   });
 });
