@@ -68,7 +68,13 @@ import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./
 import { measureTubes } from "./queue/health.ts";
 import { GiveBacks } from "./queue/lease-changes.ts";
 import { Reservations } from "./queue/reservations.ts";
-import { AuditLog, type ServerFacts, type ServerState, type Service } from "./queue/service.ts";
+import {
+  AuditLog,
+  type OpenListener,
+  type ServerFacts,
+  type ServerState,
+  type Service,
+} from "./queue/service.ts";
 import { SAVE_EACH_MS, SavedHistories } from "./state/history-file.ts";
 import { IdempotencyKeys } from "./state/idempotency.ts";
 import { LeaseTable } from "./state/lease-table.ts";
@@ -178,7 +184,7 @@ export interface HttpRules {
   readonly certificates: readonly ShownCertificate[];
 }
 
-export type { AcceptorQuestion, HttpAddress, ReloadOutcome };
+export type { AcceptorQuestion, HttpAddress, OpenListener, ReloadOutcome };
 
 /** Messages from the main thread. */
 export type HttpOrder =
@@ -187,7 +193,7 @@ export type HttpOrder =
   /** Members of the group. */
   | ({ order: "group" } & GroupMembers)
   /** The server now accepts commands. */
-  | { order: "serve"; listeners: readonly string[]; transport: string }
+  | { order: "serve"; listeners: readonly OpenListener[]; transport: string }
   /** An acceptor's answer to a question. */
   | { order: "answer"; answer: AcceptorAnswer }
   /** New rules. */
@@ -238,6 +244,8 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   replayed: 0,
   group: undefined,
   listeners: [],
+  httpUrls: [],
+  httpTokens: false,
   transport: "",
   certificates: [],
   reload: { successful: true, successAt: startedAtMs / 1000 },
@@ -317,6 +325,7 @@ export class HttpThread {
     this.#reloads = new ReloadClient((question) => port.postMessage({ news: "reload", question }));
     const { tokens, requestsMax, tls, certificates } = data.rules;
     this.#state.certificates = certificates;
+    this.#state.httpTokens = tokens !== undefined;
     this.#authentication = new Authentication(tokens, () => this.#state.wrongTokens++, certificateNames);
     this.#limit = new RequestLimit(requestsMax, monotonicMs);
     const core = new AcceptorCore({
@@ -421,6 +430,7 @@ export class HttpThread {
         return;
       }
     }
+    this.#state.httpUrls = listening;
     this.#port.postMessage({ news: "listening", where: listening.join(" and ") });
   }
 
@@ -447,6 +457,7 @@ export class HttpThread {
 
   #configure({ tokens, requestsMax, tls, certificates }: HttpRules): void {
     this.#authentication.configure(tokens);
+    this.#state.httpTokens = tokens !== undefined;
     this.#limit.configure(requestsMax);
     this.#state.certificates = certificates;
     // Open connections keep the old context.
@@ -455,7 +466,7 @@ export class HttpThread {
         (api.server as Partial<SecureServer>).setSecureContext?.(contextOf(tls));
   }
 
-  #serve(listeners: readonly string[], transport: string): void {
+  #serve(listeners: readonly OpenListener[], transport: string): void {
     const { topology, totals, tubes, tubeHistory, syncs, liveness, leases } = this.#service;
     Object.assign(this.#state, { phase: "serving", replayed: 1, listeners, transport });
     // Starts the loop, whose first sleep lets shards ring its doorbell.

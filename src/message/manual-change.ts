@@ -15,6 +15,8 @@ export interface ManualChange {
   readonly route: string;
   /** What the request or the line named, and the values that it gave. */
   readonly what: Readonly<Record<string, string>>;
+  /** Values that it replaced, for settings changed over HTTP; null for all other changes. */
+  readonly before: Readonly<Record<string, string>> | null;
   /** Number of jobs; null if none are counted, or until the task that changes them has ended. */
   affected: number | null;
   /** HTTP status; 200 for a command. */
@@ -26,8 +28,11 @@ const VALUE_LENGTH_MAX = 200;
 const PLAIN = /^[\x21-\x7e]+$/;
 
 /** Returns a change as a line of the log. */
-export function changeText({ who, address, method, route, what, affected, status }: ManualChange): string {
-  const names = Object.entries(what).map(([name, value]) => ` ${name}=${valueText(value)}`);
+export function changeText(change: ManualChange): string {
+  const { who, address, method, route, what, before, affected, status } = change;
+  const given = Object.entries(what).map(([name, value]) => ` ${name}=${valueText(value)}`);
+  const replaced = Object.entries(before ?? {}).map(([name, value]) => ` before.${name}=${valueText(value)}`);
+  const names = [...given, ...replaced];
   const count = affected === null ? "" : ` affected=${affected}`;
   const call = route === "" ? method : `${method} ${route}`;
   return `audit: ${who ?? "somebody"} (${address ?? "unix socket"}) ${call}${names.join("")}${count}: ${status}`;

@@ -7,7 +7,7 @@ import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import { printableLines } from "../base/text.ts";
 import { sizeText } from "../config/setting.ts";
-import type { HttpAddress } from "../http/http-thread.ts";
+import type { HttpAddress, OpenListener } from "../http/http-thread.ts";
 import { changeText, type ManualChange } from "../message/manual-change.ts";
 import {
   binlogBell,
@@ -155,6 +155,9 @@ function stderrOf(exit: Exit, args: readonly string[]): string {
   return fatalLine(message, logFormOf(asked === "json" ? "json" : "auto", STDERR));
 }
 
+/** An address to listen on, and what its clients need. */
+type Address = readonly [listen: Listen, isTls: boolean, auth: OpenListener["auth"]];
+
 class Server {
   readonly #options: Options;
   readonly #log: Logger;
@@ -258,7 +261,7 @@ class Server {
     // Scripts wait for the protocol's port and then ask over HTTP, so the HTTP port opens first.
     const httpWhere = await http?.listening;
     // In a group, only the server that serves clients may have its port open.
-    let listeners = replicate === undefined ? await this.#listen(addresses) : [];
+    let listeners: readonly OpenListener[] = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
     // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
@@ -270,7 +273,7 @@ class Server {
     await this.#group?.mayServe;
     if (this.#stopping) return;
     if (replicate !== undefined) listeners = await this.#listen(addresses);
-    const where = listeners.join(", ");
+    const where = listeners.map((each) => each.where).join(", ");
     this.#serving = true;
     // A client that gets a reply over the protocol may ask over HTTP next.
     const httpServes = http?.handle.serve(listeners, transport);
@@ -364,15 +367,16 @@ class Server {
     };
   }
 
-  async #addresses(): Promise<[listen: Listen, isTls: boolean][]> {
+  async #addresses(): Promise<Address[]> {
     const { listen, listeners } = this.#options;
     if (listen === "none" && listeners.length === 0)
       throw new OperatorError("-l none needs a [[listener]] in the file of --config", ExitCode.Usage);
     const notice = (text: string): void => this.#log.warn(text);
-    const addresses: [Listen, boolean][] = [];
-    if (listen !== "none") addresses.push([await listenAddress(this.#options, process.env, notice), false]);
+    const addresses: Address[] = [];
+    if (listen !== "none")
+      addresses.push([await listenAddress(this.#options, process.env, notice), false, "none"]);
     for (const listener of listeners)
-      addresses.push([await furtherAddress(listener, notice), listener.cert !== undefined]);
+      addresses.push([await furtherAddress(listener, notice), listener.cert !== undefined, listener.auth]);
     // Members of a group on one machine may share a port, which only the primary opens.
     if (this.#options.replicate === undefined)
       for (const [address] of addresses) await this.#listening.probe(address);
@@ -404,11 +408,12 @@ class Server {
     return port2;
   }
 
-  /** Makes every acceptor listen on all addresses, and returns their descriptions in order. */
-  async #listen(addresses: readonly [Listen, boolean][]): Promise<string[]> {
-    const where: string[] = [];
-    for (const [listen, isTls] of addresses) where.push(await this.#listening.listen(listen, isTls));
-    return where;
+  /** Makes every acceptor listen on all addresses, and returns them in order. */
+  async #listen(addresses: readonly Address[]): Promise<OpenListener[]> {
+    const open: OpenListener[] = [];
+    for (const [listen, isTls, auth] of addresses)
+      open.push({ where: await this.#listening.listen(listen, isTls), auth });
+    return open;
   }
 
   #onNews(news: AcceptorNews): void {

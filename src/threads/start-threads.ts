@@ -6,7 +6,13 @@ import type { AcceptorNews, AcceptorOrder } from "../acceptor/acceptor.ts";
 import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ListenAddress } from "../acceptor/sockets/listener.ts";
 import type { BinlogData, BinlogNews, BinlogOrder } from "../binlog/binlog-runtime.ts";
-import type { AcceptorQuestion, HttpNews, HttpOrder, HttpThreadData } from "../http/http-thread.ts";
+import type {
+  AcceptorQuestion,
+  HttpNews,
+  HttpOrder,
+  HttpThreadData,
+  OpenListener,
+} from "../http/http-thread.ts";
 import type { Origin, Topology } from "../message/topology.ts";
 import type { NodeNews } from "../replica/node-state.ts";
 import type { GroupThreadData, NodeOrder } from "../replica/thread.ts";
@@ -197,7 +203,7 @@ export class HttpThreadHandle {
   }
 
   /** Resolves when requests about jobs are served. */
-  serve(listeners: readonly string[], transport: string): Promise<void> {
+  serve(listeners: readonly OpenListener[], transport: string): Promise<void> {
     const serving = new Promise<void>((resolve) => {
       this.#onServing = resolve;
     });

@@ -11,6 +11,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { skipVariant } from "../support/whole.ts";
 import { CHROMIUM_NEED, serve } from "./browser.ts";
+import { crowd, LONG_DEAD } from "./crowded-data.ts";
 import { assertLaidOut, layoutFaults } from "./layout.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
 import { assertAccessible, COLOUR_RULES, openPage } from "./watched-page.ts";
@@ -38,6 +39,8 @@ const PAGES = [
   "#/server",
   "#/audit",
   `#/tubes/${LONG}`,
+  `#/tubes/${LONG_DEAD}`,
+  "#/find?text=long",
   `#/schedules/${encodeURIComponent(LONG.slice(0, 128))}`,
   `#/batches/${encodeURIComponent(LONG)}`,
 ] as const;
@@ -91,6 +94,8 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await client.put("{}");
     await client.ask(`set-schedule ${LONG.slice(0, 128)} ${LONG} 0 0 60 1 every=86399\r\nx`);
     await client.ask(`open-batch ${LONG}`);
+    // They stay until the server ends.
+    await crowd(living.served.port, { tubes: 20, clients: 4 });
   };
 
   /**

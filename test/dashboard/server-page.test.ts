@@ -71,12 +71,14 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await inDialog("Delete").click();
     await told(`Job ${held} of single is deleted.`);
     assert.equal((await worker.ask(`delete ${held}`)).line, "NOT_FOUND");
-    // Another one's time to run goes by: of so few jobs that is more than one in twenty.
-    await actions.client.put("late", { ttr: 1 });
-    await worker.ask("reserve-with-timeout 5");
+    // The time to run of many goes by: more than one in twenty.
+    for (let job = 0; job < 60; job++) {
+      await actions.client.put("late", { ttr: 1 });
+      await worker.ask("reserve-with-timeout 5");
+    }
     await actions.page.goto(`${actions.base}/#/`);
     await actions.page
-      .getByText(/\d+ % of all jobs of the last ten minutes were not done within their time to run/)
+      .getByText(/\d+ % of \d+ reservations in the last ten minutes were not done within their time to run/)
       .waitFor();
     await actions.page.getByText("Put jobs with a longer ttr").waitFor();
     worker.close();
@@ -103,6 +105,16 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await fill("audited", 2);
     await post("/v1/tubes/audited/clear", { states: ["ready"] }, { prefer: "respond-async" });
     await changes.getByRole("row", { name: /person 127\.0\.0\.1 cleared jobs audited 2/ }).waitFor();
+    // Settings with their old values, and the times of a timeline.
+    const set = (method: string, body: object): Promise<Response> =>
+      fetch(`${actions.base}/v1/settings/audited`, { method, headers, body: JSON.stringify(body) });
+    await set("PUT", { maxAttempts: 3, backoff: 10 });
+    await set("PATCH", { maxAttempts: 5, backoff: null });
+    const changed = changes.getByRole("row", {
+      name: /changed settings audited attempts at most: 3 → 5 first backoff: 10 s → none/,
+    });
+    await changed.waitFor();
+    assert.match((await changed.textContent())!, /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/);
     const tasks = actions.page.getByRole("region", { name: "List of tasks" });
     await tasks.getByRole("row", { name: /delete audited ✓? ?done 3/ }).waitFor();
     await assertAccessible(actions.page, "audit");
@@ -129,6 +141,9 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
 
   it("reloads the configuration", async () => {
     await actions.page.goto(`${actions.base}/#/server`);
+    const ports = actions.page.locator(".facts div", { hasText: "listens on" }).getByRole("listitem");
+    assert.match((await ports.first().textContent())!, /^127\.0\.0\.1:\d+ beanstalkd, no TLS, no token$/);
+    assert.equal(await ports.last().textContent(), `${actions.base} no TLS, tokens`);
     await callOff("Reload…");
     await button("Reload…").click();
     await inDialog("Reload").click();
@@ -160,6 +175,7 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await waiting.ask("watch nothing-here");
     waiting.send("reserve\r\n");
     const holder = await connect();
+    await holder.ask("name mailer-3");
     const id = await fill("held", 1);
     await holder.ask("watch held");
     await holder.ask("reserve-with-timeout 5");
@@ -173,6 +189,9 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.getByRole("link", { name: `${id}`, exact: true }).waitFor();
     await callOff("Close the connection from");
     await button("Close the connection from").click();
+    await dialog()
+      .getByText(/of mailer-3, 127\.0\.0\.1:\d+ closes/)
+      .waitFor();
     await dialog().getByText("The 1 job that it holds becomes ready again").waitFor();
     await inDialog("Close it").click();
     await told("Closed the connection");

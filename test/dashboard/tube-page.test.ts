@@ -106,7 +106,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.getByText("No job.").waitFor();
     await field.fill("found-b");
     await field.press("Enter");
-    const names = actions.page.getByRole("region", { name: "Tubes with this text in the name" });
+    const names = actions.page.getByRole("region", { name: "Found tubes" });
     await names.getByRole("link", { name: "found-b" }).waitFor();
     await field.fill("999999999");
     await field.press("Enter");
@@ -119,7 +119,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await die("mails", ["to acme", "to acme", "to globex"]);
     await actions.page.goto(`${actions.base}/#/`);
     const found = actions.page.getByRole("listitem").filter({ hasText: "3 ready in a dead-letter tube" });
-    await found.getByText("Redrive on its page returns them").waitFor();
+    await found.getByText("Redrive on the page of the tube returns them").waitFor();
     await found.getByRole("link", { name: "mails-dead" }).click();
     await actions.page.getByText("A dead-letter tube: its jobs died elsewhere.").waitFor();
     const why = actions.page.getByRole("region", { name: "Why jobs failed" }).last();

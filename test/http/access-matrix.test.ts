@@ -320,7 +320,7 @@ describe("who may do what", () => {
     if (isRecorded) {
       const [last] = await audited();
       const [method, template = ""] = name.split(" ");
-      const { at: _, what: values, ...rest } = last;
+      const { at: _, what: values, before: _old, ...rest } = last;
       const route = template.replaceAll(/\{(\w+)\}/g, ":$1");
       const { affected = null } = operation.audited;
       const who = client.name;

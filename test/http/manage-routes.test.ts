@@ -272,7 +272,12 @@ describe("browsing and managing over HTTP", () => {
     assert.deepEqual([connection.name, (await get(`/v1/jobs/${id}`)).worker], Array(2).fill("their-wörker"));
     for (const [name, matched] of Object.entries({ "their-w": 1, w: 0 }))
       assert.equal((await get(`/v1/connections?name=${name}`)).matched, matched);
-    assert.deepEqual((await get("/v1/server")).listeners, [connection.listener]);
+    const { listeners, ports } = await get("/v1/server");
+    assert.deepEqual(listeners, [connection.listener]);
+    assert.deepEqual(ports, [
+      { address: connection.listener, protocol: "beanstalkd", tls: false, auth: "none" },
+      { address: server.url, protocol: "http", tls: false, auth: "none" },
+    ]);
     assert.ok(connection.idle >= 0 && connection.idle <= connection.age, `${connection.idle}`);
     const asked = `listener=${connection.listener}&address=${connection.address}&sort=idle`;
     assert.equal((await get(`/v1/connections?${asked}`)).matched, 1);

@@ -81,11 +81,27 @@ describe("audit", () => {
         ["person", "DELETE", "/v1/jobs/:id", { id: "1" }, null, 204],
         ["person", "PUT", "/v1/tubes/:tube/pause", { tube: "mail", seconds: "60" }, null, 200],
       ].map(([who, method, route, what, affected, status]) => ({
-        ...{ who, address: "127.0.0.1", way: "http", method, route, what, affected, status },
+        ...{ who, address: "127.0.0.1", way: "http", method, route, what, before: null, affected, status },
       })),
     );
     for (const { at } of found) assert.ok(Math.abs(Date.parse(at) - Date.now()) < 600_000, at);
     assert.equal((await ask(person.secret, "GET", "/v1/audit")).status, 403);
+  });
+
+  it("has the old values of changed settings", async () => {
+    const set = (method: string, body?: object) => ask(person.secret, method, "/v1/settings/old-*", body);
+    await set("PUT", { maxAttempts: 3, deadLetter: "dead" });
+    await set("PATCH", { maxAttempts: 5, ttl: 60 });
+    await set("PUT", { ttl: 60 });
+    await set("DELETE");
+    const [removed, replaced, changed, first] = (await items()) as unknown as readonly { before: unknown }[];
+    assert.deepEqual(first!.before, {});
+    assert.deepEqual(changed!.before, { maxAttempts: "3" });
+    assert.deepEqual(replaced!.before, { maxAttempts: "5", deadLetter: "dead", ttl: "60" });
+    assert.deepEqual(removed!.before, { ttl: "60" });
+    const line =
+      /PATCH \/v1\/settings\/:pattern pattern=old-\* maxAttempts=5 ttl=60 before\.maxAttempts=3: 200/;
+    await untilItSays(guarded.server, line);
   });
 
   it("lists clients that leave before their answer", async () => {

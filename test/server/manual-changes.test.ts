@@ -89,7 +89,7 @@ describe("the audit of commands", () => {
       const method = line.split(" ")[0];
       assert.deepEqual(last, {
         ...{ who: "person", address: "127.0.0.1", way: "protocol" },
-        ...{ method, route: "", what, affected, status: 200 },
+        ...{ method, route: "", what, before: null, affected, status: 200 },
       });
     }
     const tried = new Set(CHANGES.map(([line]) => line.split(" ")[0]));

@@ -73,6 +73,7 @@ export class ManualChanges {
       method: commandName(ROWS[op]!),
       route: "",
       what: valuesOf(op, latin1(bytes, start, end), client.used.name),
+      before: null,
       affected: null,
       status: 200,
     };

@@ -1,9 +1,11 @@
 // Audit page: running tasks, which can be stopped, and the manual changes.
 
 import { html, nothing } from "lit-html";
-import { agoSince, empty, meter, type Part, tubeLink } from "../parts/elements.ts";
+import { SETTINGS, type Setting } from "../../schema/setting.ts";
+import { empty, meter, nameOf, type Part, tubeAnchor, whenAndAgo } from "../parts/elements.ts";
 import { exact } from "../parts/format.ts";
 import type { PageContext } from "../parts/page-context.ts";
+import { valueInWords } from "../parts/setting-fields.ts";
 import type { ChangeRow, TaskRow } from "../parts/view-types.ts";
 
 interface AuditView {
@@ -76,13 +78,13 @@ function taskRow(
   const [tone, sign, word] = STATES[state];
   return html`<tr>
     <th scope="row" title="task ${id}">${act}</th>
-    <td class="left"><a href=${tubeLink(tube)}>${tube}</a></td>
+    <td class="left">${tubeAnchor(tube)}</td>
     <td class="left wide">
       <span class=${tone}><span aria-hidden="true">${sign}</span> ${word}${state === "running" ? ` ${Math.floor(progress * 100)} %` : ""}</span>
       ${state === "running" ? meter(progress) : nothing} ${fault ?? nothing}
     </td>
     <td data-label="jobs">${exact(affected)}</td>
-    <td data-label="began">${agoSince(startedAt)} ago</td>
+    <td class="pieces" data-label="began">${whenAndAgo(startedAt)}</td>
     <td>
       ${
         state === "running"
@@ -109,6 +111,7 @@ const DONE: Readonly<Record<string, string>> = {
   "POST /v1/tubes/:tube/redrive": "redrove dead jobs",
   "DELETE /v1/tubes/:tube": "deleted a tube",
   "PUT /v1/settings/:pattern": "replaced settings",
+  "set-tube": "changed settings",
   "PATCH /v1/settings/:pattern": "changed settings",
   "DELETE /v1/settings/:pattern": "removed settings",
   "DELETE /v1/jobs/:id": "deleted a job",
@@ -143,23 +146,45 @@ function changeTable(changes: readonly ChangeRow[]): Part {
   </div>`;
 }
 
-function changeRow({ at, who, address, method, route, what, affected, status }: ChangeRow): Part {
+function changeRow(change: ChangeRow): Part {
+  const { at, who, address, method, route, what, affected, status } = change;
   const call = route === "" ? method : `${method} ${route}`;
   const isTask = status === ACCEPTED && route.startsWith("/v1/tubes/");
   const jobs = affected === null ? (isTask ? "a task" : "") : exact(affected);
   return html`<tr>
-    <td>${agoSince(at)} ago</td>
+    <td class="pieces">${whenAndAgo(at)}</td>
     <th scope="row" class="left">${who ?? html`<span class="quiet">somebody</span>`}</th>
     <td class="left optional">${address ?? "a unix socket"}</td>
     <td class="left" title="${call}: ${status}">${call === MOVED && what["copy"] === "true" ? "copied jobs" : (DONE[call] ?? call)}</td>
-    <td class="left">${ofWhat(what)}</td>
+    <td class="left pieces rest-line">${ofWhat(what)} ${settingChanges(change)}</td>
     <td data-label=${jobs === "" ? nothing : "jobs"}>${jobs}</td>
   </tr>`;
 }
 
 function ofWhat({ tube, id, pattern, name, batch, to }: ChangeRow["what"]): Part {
-  const of = tube === undefined ? html`${pattern ?? name ?? batch ?? id ?? nothing}` : tubeAnchor(tube);
+  const other = pattern ?? name ?? batch ?? id;
+  const of = tube !== undefined ? tubeAnchor(tube) : other === undefined ? nothing : nameOf(other);
   return to === undefined ? of : html`${of} to ${tubeAnchor(to)}`;
 }
 
-const tubeAnchor = (tube: string): Part => html`<a href=${tubeLink(tube)}>${tube}</a>`;
+/** Lists each changed setting with its old value, which only changes over HTTP have, and the new. */
+function settingChanges({ what, before }: ChangeRow): Part {
+  if (what["pattern"] === undefined) return nothing;
+  const said = SETTINGS.flatMap((setting) => {
+    const [was, is] = [before?.[setting.name], what[setting.name] ?? what[setting.word]];
+    if (was === undefined && is === undefined) return [];
+    return [
+      html`<li>${setting.label}: ${before === null ? nothing : html`${textOf(setting, was)} → `}<b>${textOf(setting, is)}</b></li>`,
+    ];
+  });
+  return said.length === 0 ? nothing : html`<ul class="plain">${said}</ul>`;
+}
+
+/** Returns a value that was set, "null" or "" if it was removed. */
+function textOf(setting: Setting, value: string | undefined): string | Part {
+  if (value === undefined || value === "" || value === "null") return "none";
+  if (setting.kind === "tube") return nameOf(value);
+  // A command may have a unit: backoff=5m.
+  const isNumber = typeof setting.unset === "number" && !Number.isNaN(Number(value));
+  return valueInWords(setting, isNumber ? Number(value) : value);
+}

@@ -14,6 +14,7 @@ import {
   STATES,
   tableHead,
   tile,
+  tubeAnchor,
   tubeLink,
 } from "../parts/elements.ts";
 import { deathOf, reasonOf } from "../parts/failures.ts";
@@ -124,7 +125,7 @@ function row(batch: BatchRow, mayManage: boolean, context: PageContext): Part {
   const [tone, sign, words] = stateOf(batch);
   const isUnderWay = state === "open" || state === "committed";
   return html`<tr>
-    <th scope="row" title=${name}><a class="cut" href=${batchLink(name)}>${name}</a></th>
+    <th scope="row"><a class="name" href=${batchLink(name)} title=${name}>${name}</a></th>
     <td class="left"><span class=${tone}><span aria-hidden="true">${sign}</span> ${words}</span></td>
     <td class="spare" data-label="members">${exact(members)}</td>
     <td class="left wide rest-line">${progress(batch)}</td>
@@ -272,7 +273,7 @@ const jobTable = (
     <tbody>${rows.map(
       (job) => html`<tr>
         <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
-        <td class="left rest-line" data-label="in"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
+        <td class="left rest-line" data-label="in">${tubeAnchor(job.tube)}</td>
         <td class="left rest-line pieces" data-label=${label === "why" ? nothing : label}>${cell(job)}</td>
         <td data-label="put">${ago(job.age)} ago</td>
       </tr>`,

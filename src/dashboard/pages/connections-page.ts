@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
-import { ago, empty, type Part, tubeLink } from "../parts/elements.ts";
+import { ago, empty, nameOf, type Part, tubeAnchor } from "../parts/elements.ts";
 import { bytes, duration, exact } from "../parts/format.ts";
 import { heldList } from "../parts/lists.ts";
 import type { PageContext } from "../parts/page-context.ts";
@@ -105,12 +105,12 @@ function closedList({ items }: Counted<ConnectionRow>): Part {
         items,
         ({ id }) => id,
         ({ id, name, address, age, closedFor, reason, uses, watches, watchCount }) => html`<tr>
-          <th scope="row" title="connection ${id}">${client(name, address ?? "–")}</th>
+          <th scope="row" class="pieces" title="connection ${id}">${client(name, address ?? "–")}</th>
           <td data-label="ended">${ago(closedFor)} ago</td>
           <td class="left rest-line">${REASONS[reason ?? ""] ?? reason}</td>
           <td class="optional">${duration(age)}</td>
-          <td class="left rest-line" data-label="used">${uses}</td>
-          <td class="left rest-line" data-label="watched">${watches.join(", ")}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
+          <td class="left rest-line" data-label="used">${nameOf(uses)}</td>
+          <td class="left rest-line pieces" data-label="watched">${inList(watches.map(nameOf))}${watchCount > watches.length ? html` <span class="quiet">and ${exact(watchCount - watches.length)} more</span>` : nothing}</td>
         </tr>`,
       )}</tbody>
     </table>
@@ -121,13 +121,13 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
   const { id, name, address, listener, age, idle, uses, watches, watchCount, held, bytesIn, bytesOut } = each;
   const from = address ?? "a unix socket";
   return html`<tr>
-    <th scope="row" title="connection ${id}${listener === null ? "" : `, accepted at ${listener}`}">${client(name, from)}</th>
+    <th scope="row" class="pieces" title="connection ${id}${listener === null ? "" : `, accepted at ${listener}`}">${client(name, from)}</th>
     <td data-label="age">${ago(age)}</td>
     <td class="optional">${duration(idle)}</td>
     <td class="left">${whatItDoes(each)}</td>
-    <td class="left rest-line" data-label="uses"><a href=${tubeLink(uses)}>${uses}</a></td>
-    <td class="left rest-line" data-label="watches" title=${watches.join(", ")}>
-      ${watches.slice(0, SHOWN_TUBES).map((tube, index) => html`${index === 0 ? "" : ", "}<a href=${tubeLink(tube)}>${tube}</a>`)}
+    <td class="left rest-line" data-label="uses">${tubeAnchor(uses)}</td>
+    <td class="left rest-line pieces" data-label="watches">
+      ${inList(watches.slice(0, SHOWN_TUBES).map(tubeAnchor))}
       ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
     </td>
     <td class="left rest-line ${held === 0 ? "none" : ""}" data-label="holds">${heldJobs(each)}</td>
@@ -135,15 +135,19 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
     ${
       mayClose
         ? html`<td class="corner"><button class="button" type="button" aria-label="Close the connection from ${from}" @click=${() =>
-            context.act((actions) => actions.closeConnection(id, from, held))}>Close…</button></td>`
+            context.act((actions) => actions.closeConnection(id, name, from, held))}>Close…</button></td>`
         : nothing
     }
   </tr>`;
 }
 
-/** Shows the client's name, if it has one, and its address. */
+/** The comma stays with the name before it. */
+const inList = (names: readonly Part[]): Part[] =>
+  names.map((name, at) => (at === names.length - 1 ? name : html`<span class="one-line">${name},</span> `));
+
+/** Shows the client's name, if it has one, and below it the address. */
 const client = (name: string | null, from: string): Part =>
-  name === null ? html`${from}` : html`<bdi>${name}</bdi> <span class="quiet">${from}</span>`;
+  name === null ? html`${from}` : html`${nameOf(name)} <span class="quiet one-line">${from}</span>`;
 
 function whatItDoes({ waiting, producer, worker }: ConnectionRow): string {
   if (waiting) return "waits for a job";

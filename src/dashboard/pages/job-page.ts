@@ -8,9 +8,10 @@ import {
   facts,
   findLink,
   folded,
+  nameOf,
   type Part,
   STATES,
-  tubeLink,
+  tubeAnchor,
   tubeTable,
 } from "../parts/elements.ts";
 import { deathOf, failureLine, failuresCard } from "../parts/failures.ts";
@@ -42,7 +43,7 @@ export function showFind({ tubes: { items, matched } }: TubesView, context: Page
       ${
         matched === 0
           ? empty("None.")
-          : html`${tubeTable(items.slice(0, TUBES_SHOWN), "Tubes with this text in the name", SHORT_COLUMNS)}
+          : html`${tubeTable(items.slice(0, TUBES_SHOWN), "Found tubes", SHORT_COLUMNS)}
             ${
               matched > TUBES_SHOWN
                 ? html`<p class="quiet"><a href="#/tubes?${new URLSearchParams({ match: text })}">All ${tubeCount(matched)}</a></p>`
@@ -84,7 +85,7 @@ function jobs(context: PageContext): Part {
 }
 
 function table({ items }: JobsPage): Part {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
+  return html`<div class="scroll heads" tabindex="0" role="region" aria-label="List of jobs">
     <table class="cards">
       <caption class="hidden">Jobs with this text in the body</caption>
       <thead>
@@ -97,7 +98,7 @@ function table({ items }: JobsPage): Part {
         ${items.map(
           (job) => html`<tr>
             <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
-            <td class="left"><a href=${tubeLink(job.tube)}>${job.tube}</a></td>
+            <td class="left">${tubeAnchor(job.tube)}</td>
             <td class="left"><span class=${job.state}><span aria-hidden="true">${STATES.find(({ name }) => name === job.state)?.sign ?? ""}</span> ${job.state}</span></td>
             <td data-label="age">${ago(job.age)}</td>
             <td class="left rest">${bodyStart(job)}${failureLine(job)}</td>
@@ -121,7 +122,7 @@ export function showJob({ job: found }: { readonly job: JobRow | null }, context
     <div class="title">
       <h1>Job ${job.id}</h1>
       <span class="badge ${job.state}"><span aria-hidden="true">${state?.sign ?? ""}</span> ${job.state}</span>
-      <span>in <a href=${tubeLink(job.tube)}>${job.tube}</a></span>
+      <span>in ${tubeAnchor(job.tube)}</span>
       ${context.may("manage") ? jobActions({ ...job, ...body }, context) : nothing}
     </div>
     <section class="card" aria-label="Figures">
@@ -180,13 +181,16 @@ function policyFacts(job: JobRow): [string, string | Part][] {
   return [
     ...(batch === null
       ? []
-      : [["member of", html`<a href=${batchLink(batch)}>${batch}</a>`] as [string, Part]]),
-    ...(origin === null
-      ? []
-      : [["died in", html`<a href=${tubeLink(origin)}>${origin}</a>: ${deathOf(job)}`] as [string, Part]]),
+      : [
+          ["member of", html`<a class="name" href=${batchLink(batch)} title=${batch}>${batch}</a>`] as [
+            string,
+            Part,
+          ],
+        ]),
+    ...(origin === null ? [] : [["died in", html`${tubeAnchor(origin)}: ${deathOf(job)}`] as [string, Part]]),
     ...(expiresIn === null ? [] : [["expires in", duration(expiresIn)] as [string, string]]),
-    ...(unique === null ? [] : [["unique key", unique] as [string, string]]),
-    ...(group === null ? [] : [["group", group] as [string, string]]),
+    ...(unique === null ? [] : [["unique key", nameOf(unique)] as [string, Part]]),
+    ...(group === null ? [] : [["group", nameOf(group)] as [string, Part]]),
   ];
 }
 
@@ -198,12 +202,17 @@ function sinceWhen(job: JobRow): [string, string | Part][] {
   const left: [string, string] = ["time left", duration(timeLeft)];
   if (job.waitsFor !== null) {
     const label = job.waitsForAny ? "waits for the end of" : "waits for the success of";
-    return [[label, html`<a href=${batchLink(job.waitsFor)}>${job.waitsFor}</a>`]];
+    return [
+      [
+        label,
+        html`<a class="name" href=${batchLink(job.waitsFor)} title=${job.waitsFor}>${job.waitsFor}</a>`,
+      ],
+    ];
   }
   if (state === "delayed") return [left];
   const who =
     holder === "lease"
-      ? html`<bdi>${worker}</bdi>, over HTTP`
-      : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}">${worker}</a>`;
+      ? html`${nameOf(worker ?? "–")}, over HTTP`
+      : html`<a href="#/connections?state=holding&tube=${encodeURIComponent(job.tube)}" class="name" title=${worker ?? ""}>${worker}</a>`;
   return [["held by", who], left];
 }

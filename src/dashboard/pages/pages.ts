@@ -195,13 +195,16 @@ function attention(found: readonly Attention[]): Part {
         <span class="sign ${level === "bad" ? "buried" : "delayed"}" aria-hidden="true">${level === "bad" ? "●" : "▲"}</span>
         <span class="grow">
           <span class="hidden">${level === "bad" ? "Serious:" : "Look at:"}</span>
-          <a href=${page}><bdi>${about ?? tube ?? PAGE_NAMES[page.split("?")[0]!]}</bdi></a>: ${text}
+          ${attentionLink(page, about ?? tube ?? PAGE_NAMES[page.split("?")[0]!]!)}: ${text}
         </span>
         <span class="quiet todo">${todo}</span>
       </li>`,
     )}
   </ul>`;
 }
+
+const attentionLink = (page: string, name: string): Part =>
+  html`<a class="name" href=${page} title=${name}><bdi>${name}</bdi></a>`;
 
 const hasNoJob = ({ jobs, tubes: count }: OverviewView["server"]): boolean =>
   count <= 1 && jobs.ready + jobs.reserved + jobs.delayed + jobs.buried === 0;

@@ -12,7 +12,7 @@ import {
   moment,
   type Part,
   serverNow,
-  tubeLink,
+  tubeAnchor,
   tubePath,
 } from "../parts/elements.ts";
 import { duration, exact } from "../parts/format.ts";
@@ -113,8 +113,8 @@ function table(rows: readonly ScheduleRow[], context: PageContext): Part {
 function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): Part {
   const { name, tube, paused, last, fired, missedTicks, refusals } = schedule;
   return html`<tr>
-    <th scope="row" class="pieces" title=${name}><a href=${scheduleLink(name)}><bdi>${name}</bdi></a>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
-    <td class="left" data-label="tube"><a href=${tubeLink(tube)}>${tube}</a></td>
+    <th scope="row" class="pieces" ><a class="name" href=${scheduleLink(name)} title=${name}><bdi>${name}</bdi></a>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
+    <td class="left rest-line" data-label="tube">${tubeAnchor(tube)}</td>
     <td class="left rest-line pieces">${timesOf(schedule)}</td>
     <td class="left rest-line pieces ${paused ? "zero" : ""}" data-label="next run">${nextRun(schedule)}</td>
     <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
@@ -145,7 +145,7 @@ export function showSchedule(_view: unknown, context: PageContext): Part {
     return html`<div class="title">${head}</div><section class="card"><p class="quiet">…</p></section>`;
   return html`
     <div class="title">
-      ${head} ${badge(fetched)} <span>into <a href=${tubeLink(fetched.tube)}>${fetched.tube}</a></span>
+      ${head} ${badge(fetched)} <span>into ${tubeAnchor(fetched.tube)}</span>
       ${context.may("manage") ? html`<div class="actions">${folded("Actions", scheduleButtons(fetched, context))}</div>` : nothing}
     </div>
     ${notice(fetched)}
@@ -261,7 +261,7 @@ function jobFacts({
 }: ScheduleView): [string, string | Part][] {
   const pairs = Object.entries(meta);
   return [
-    ["tube", html`<a href=${tubeLink(tube)}>${tube}</a>`],
+    ["tube", tubeAnchor(tube)],
     ["priority", exact(pri)],
     ["delay", duration(delay)],
     ["time to run", duration(ttr)],

@@ -31,7 +31,7 @@ export function showServer(
         ["version", `${its.version} on Node ${its.node.replace("v", "")}`],
         ["host", `${its.hostname}, pid ${its.pid}`],
         ["up for", html`<span title=${its.startedAt}>${duration(its.uptime)}</span>`],
-        ["listens on", its.listeners.join(", ")],
+        ["listens on", portList(its.ports)],
         ["transport", its.transport],
         ["shards, acceptors", `${its.shards}, ${its.acceptors}`],
       ])}
@@ -56,6 +56,16 @@ export function showServer(
     </div>
   `;
 }
+
+const NEEDS = { none: "no token", token: "tokens", certificate: "client certificates" } as const;
+
+/** Shows each address with its protocol, and what a client needs there. */
+const portList = (ports: Server["ports"]): Part => html`<ul class="ports">
+  ${ports.map(({ address, protocol, tls, auth }) => {
+    const needs = `${tls ? "TLS" : "no TLS"}, ${NEEDS[auth]}`;
+    return html`<li>${address} <span class="quiet">${protocol === "http" ? "" : "beanstalkd, "}${needs}</span></li>`;
+  })}
+</ul>`;
 
 /**
  * Shows memory by purpose as a share of the process, and at the end the used share of max-memory.

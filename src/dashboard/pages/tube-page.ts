@@ -2,7 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
-import { SETTINGS } from "../../schema/setting.ts";
+import { SETTINGS, type Setting } from "../../schema/setting.ts";
 import { POLICY_COUNTS } from "../../schema/tube.ts";
 import type { ChosenJobs } from "../parts/bulk.ts";
 import { Asked } from "../parts/dialog.ts";
@@ -16,11 +16,13 @@ import {
   facts,
   folded,
   isLog,
+  nameOf,
   type Part,
   STATES,
   scaleButton,
   stateTiles,
   tile,
+  tubeAnchor,
   tubePath,
 } from "../parts/elements.ts";
 import { type FailureGroup, failureLine, groupsOf, reasonOf, workersInWords } from "../parts/failures.ts";
@@ -100,7 +102,7 @@ const table = (
           <td class="left"><span class=${label}>${label}</span></td>
           <td data-label="last">${ago(last)} ago</td>
           <td data-label="first">${ago(first)} ago</td>
-          <td class="left rest-line" data-label="workers" title=${[...workers].join(", ")}>${workersInWords(workers)}</td>
+          <td class="left rest-line cut" data-label="workers" title=${[...workers].join(", ")}>${workersInWords(workers)}</td>
         </tr>`,
       )}
     </tbody>
@@ -189,7 +191,7 @@ function batchFilter({ place, go }: PageContext): Part {
   const name = place.query.get("batch");
   if (name === null) return nothing;
   return html`<div class="bar">
-    <span>Only jobs of the batch <a href=${batchLink(name)}>${name}</a></span>
+    <span>Only jobs of the batch <a class="name" href=${batchLink(name)} title=${name}>${name}</a></span>
     <button class="button" type="button" @click=${() => go({ batch: "", cursor: "" })}>Remove this filter</button>
   </div>`;
 }
@@ -234,12 +236,12 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   ),
   usual("reserves", field("reserves")),
   usual("timeouts", field("timeouts")),
+  usual("returned by lost connections", field("disconnects"), true, "lost"),
   usual("bytes", field("bytes")),
   unusual("time to run", ({ ttr }) => duration(ttr)),
   unusual("releases", field("releases")),
   unusual("buries", field("buries")),
   unusual("kicks", field("kicks")),
-  unusual("disconnects", field("disconnects")),
 ];
 
 function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, context: PageContext): Part {
@@ -257,14 +259,14 @@ function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, c
   const mayChoose = context.may("manage");
   const columns = shownColumns("jobs", JOB_COLUMNS);
   return html`${mayChoose ? selection(context, page, jobsOfState) : nothing}
-    <div class="scroll" tabindex="0" role="region" aria-label="List of jobs">
+    <div class="scroll heads" tabindex="0" role="region" aria-label="List of jobs">
       <table class="cards">
         <caption class="hidden">Jobs of ${context.place.name}, ${state}</caption>
         <thead>
           <tr>
             ${mayChoose ? choiceHead(ids, context) : nothing}
             <th scope="col">id</th>
-            ${columns.map(({ label, optional }) => html`<th scope="col" class=${optional ? "optional" : ""}>${label}</th>`)}
+            ${columns.map(({ name, label, optional }) => html`<th scope="col" class=${optional ? "optional" : ""} title=${name === label ? nothing : name}>${label}</th>`)}
             <th scope="col" class="left">body</th>
           </tr>
         </thead>
@@ -396,8 +398,9 @@ function tubeSettings(
   const rows = SETTINGS.flatMap((field): [string, Part][] => {
     const setting = settings[field.name];
     if (setting === undefined) return [];
-    const from = setting.from === tube ? nothing : html` <span class="quiet">from ${setting.from}</span>`;
-    return [[field.label, html`${valueInWords(field, setting.value)}${from}`]];
+    const from =
+      setting.from === tube ? nothing : html` <span class="quiet">from ${nameOf(setting.from)}</span>`;
+    return [[field.label, html`${shownValue(field, setting.value, tube)}${from}`]];
   });
   return html`<section class="card" aria-labelledby="settings">
     <div class="heading">
@@ -417,6 +420,12 @@ function tubeSettings(
   </section>`;
 }
 
+function shownValue(field: Setting, value: number | string, tube: string): Part {
+  if (field.kind !== "tube") return html`${valueInWords(field, value)}`;
+  // A pattern for all tubes includes the dead-letter tube that it names.
+  return value === tube ? html`nowhere: those that die here are buried here` : tubeAnchor(`${value}`);
+}
+
 const COUNTED: readonly (readonly [key: string, words: string])[] = [
   ...Object.entries(POLICY_COUNTS),
   ["groups", "groups"],
@@ -426,7 +435,8 @@ const COUNTED: readonly (readonly [key: string, words: string])[] = [
 /** Only counts above 0. */
 function counts(details: Readonly<Record<string, number>>): Part {
   const said = COUNTED.filter(([key]) => (details[key] ?? 0) > 0).map(
-    ([key, words]) => `${exact(details[key]!)} ${words}`,
+    ([key, words]) =>
+      `${exact(details[key]!)} ${details[key] === 1 ? words.replace(/^groups/, "group") : words}`,
   );
   return said.length === 0 ? nothing : html`<p class="quiet">So far: ${said.join(", ")}.</p>`;
 }

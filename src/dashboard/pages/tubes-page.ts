@@ -43,6 +43,10 @@ const timeColumn = (key: string, name: string, of: (times: TubeTimes) => number 
 
 const ALL_COLUMNS: readonly Column[] = [
   ...COLUMNS,
+  {
+    ...number("disconnects", "returned by lost connections", ({ totals }) => totals.disconnects),
+    ...{ isUsual: true, label: html`<span title="jobs returned by lost connections">lost</span>` },
+  },
   number("urgent", "urgent", ({ jobs }) => jobs.urgent),
   {
     key: "oldestBuried",
@@ -64,7 +68,6 @@ const ALL_COLUMNS: readonly Column[] = [
   timeColumn("holdP99", "hold p99", ({ hold }) => hold.p99),
   number("puts", "total puts", ({ totals }) => totals.puts),
   number("timeouts", "total timeouts", ({ totals }) => totals.timeouts),
-  number("disconnects", "total disconnects", ({ totals }) => totals.disconnects),
 ];
 
 export function showTubes({ health, tubes: view }: TubesView, context: PageContext): Part {

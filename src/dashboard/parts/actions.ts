@@ -115,18 +115,18 @@ export function drain(isOn: boolean): void {
   });
 }
 
-export function closeConnection(id: string, address: string, held: number): void {
+export function closeConnection(id: string, name: string | null, address: string, held: number): void {
   ask({
     title: "Close a connection",
     content: () => html`<p>
-      The connection ${id} from ${address} closes once its pending commands are answered.
+      The connection ${id} of ${name === null ? nothing : html`<b><bdi>${name}</bdi></b>, `}${address} closes once its pending commands are answered.
       ${held === 0 ? "It holds no jobs." : `The ${jobs(held)} that it holds ${held === 1 ? "becomes" : "become"} ready again.`}
     </p>`,
     verb: () => "Close it",
     isDangerous: true,
     act: async () => {
       await send("DELETE", `v1/connections/${encodeURIComponent(id)}`);
-      return `Closed the connection ${id} from ${address}.`;
+      return `Closed the connection ${id} of ${name === null ? "" : `${name}, `}${address}.`;
     },
   });
 }

@@ -20,6 +20,12 @@ export const ALL_TUBES = "all tubes";
 
 export const tubeLink = (name: string): string => `#/tubes/${encodeURIComponent(name)}`;
 
+/** Returns a name that a client chose; if it is too long, its title has the rest. */
+export const nameOf = (name: string): Part => html`<bdi class="name" title=${name}>${name}</bdi>`;
+
+export const tubeAnchor = (tube: string): Part =>
+  html`<a class="name" href=${tubeLink(tube)} title=${tube}>${tube}</a>`;
+
 /** Returns the address of the page that looks for a text in all tubes. */
 export const findLink = (text: string): string => `#/find?${new URLSearchParams({ text })}`;
 
@@ -232,7 +238,7 @@ export function tubeTable(
           ({ name }) => name,
           (tube) => html`<tr>
             ${choice === undefined ? nothing : choiceCell(tube.name, tube.name, choice)}
-            <th scope="row" title=${tube.name}><a href=${tubeLink(tube.name)}>${tube.name}</a>${pausedSign(tube)}</th>
+            <th scope="row" title=${tube.name}>${tubeAnchor(tube.name)}${pausedSign(tube)}</th>
             ${columns.map(
               ({ name, cell, isZero, tone, hides = "", label }) =>
                 html`<td data-label=${typeof label === "string" ? label : name} class="${hides} ${isZero?.(tube) === true ? "zero" : ""} ${tone?.(tube) ?? ""}">
@@ -380,6 +386,13 @@ export function ago(seconds: number | null): Part {
 export function agoSince(at: string): Part {
   const ms = Date.parse(at);
   return html`<time datetime=${at} title=${moment(ms)}>${duration(Math.max(0, nowMs - ms) / 1000)}</time>`;
+}
+
+/** Returns a moment in ISO 8601, for a timeline, and how long ago it was. */
+export function whenAndAgo(at: string): Part {
+  const ms = Date.parse(at);
+  return html`<time class="one-line" datetime=${at}>${moment(ms)}</time>
+    <span class="quiet one-line">${duration(Math.max(0, nowMs - ms) / 1000)} ago</span>`;
 }
 
 /** Returns the time from now to a moment in ISO 8601, and the moment. */

@@ -1,7 +1,7 @@
 // Why jobs failed: in words, as a table, and counted by reason.
 
 import { html, nothing } from "lit-html";
-import { ago, type Part } from "./elements.ts";
+import { ago, nameOf, type Part } from "./elements.ts";
 import { exact } from "./format.ts";
 import type { FailureRow, JobRow } from "./view-types.ts";
 
@@ -30,8 +30,9 @@ export const reasonOf = (failure: FailureRow): string => failure.reason ?? cause
 export function failureLine({ failures: [last] }: JobRow): Part {
   if (last === undefined) return nothing;
   return html`<div class="failure" title=${reasonOf(last)}>
-    <span class="buried" aria-hidden="true">✖</span> <span class="hidden">Failed:</span> <bdi>${reasonOf(last)}</bdi>
-    <span class="quiet">${ago(last.age)} ago${last.worker === null ? nothing : html`, <bdi>${last.worker}</bdi>`}</span>
+    <span class="buried" aria-hidden="true">✖</span> <span class="hidden">Failed:</span> <bdi class="reason">${reasonOf(last)}</bdi>
+    <span class="quiet one-line">${ago(last.age)} ago</span>
+    ${last.worker === null ? nothing : html`<span class="quiet">on</span> ${nameOf(last.worker)}`}
   </div>`;
 }
 
@@ -56,7 +57,7 @@ export function failuresCard(failures: readonly FailureRow[]): Part {
               <td class="left rest-line">${causeOf(failure)}</td>
               <td data-label="attempt">${attempt === 0 ? "–" : exact(attempt)}</td>
               <td><time datetime=${at}>${ago(age)} ago</time></td>
-              <td class="left rest-line" data-label="worker">${worker ?? "–"}</td>
+              <td class="left rest-line" data-label="worker">${worker === null ? "–" : nameOf(worker)}</td>
             </tr>`;
           })}
         </tbody>

@@ -22,11 +22,13 @@ import type { TubeEntry } from "../state/tube-cache.ts";
 const OLDEST_WARN_SECONDS = 60;
 /** Used share of max-memory that needs attention. */
 const MEMORY_WARN_SHARE = 0.8;
-/** Share of timeouts among reserves that needs attention. */
+/** Share of timeouts among reserves that needs attention; and the minimum of reserves. */
 const TIMEOUTS_WARN_SHARE = 0.05;
-/** The same in one tube, where few jobs make a larger share; and the minimum of timeouts. */
+const RESERVES_MIN = 50;
+/** The same in one tube, where few jobs make a larger share. */
 const TUBE_TIMEOUTS_WARN_SHARE = 0.2;
-const TUBE_TIMEOUTS_MIN = 5;
+/** Minimum of timeouts, of all tubes or of one. */
+const TIMEOUTS_MIN = 5;
 /** Minimum of lost connections of one tube, and share among its reserves, that need attention. */
 const DISCONNECTS_MIN = 4;
 const DISCONNECTS_WARN_SHARE = 0.2;
@@ -47,6 +49,9 @@ const LISTED = 2;
 /** Returns the first ones, which are named; one more rather than "1 more". */
 const listed = <T>(all: readonly T[], count: number = all.length): readonly T[] =>
   all.slice(0, count === LISTED + 1 ? count : LISTED);
+
+/** Those that are not named. There are always two or more: see `listed`. */
+const more = (rest: number, things: string): string => `${EXACT.format(rest)} more ${things}`;
 
 const EXACT: Intl.NumberFormat = new Intl.NumberFormat("en");
 
@@ -120,18 +125,21 @@ function addServer(found: Found[], { puts, memoryShare, isConfigTaken }: Signs):
     });
 }
 
+/** A few jobs make no percentage. Jobs reserved before this period can time out in it. */
 const areTooMany = (timeouts: number, reserves: number): boolean =>
-  timeouts > 0 && timeouts > TIMEOUTS_WARN_SHARE * reserves;
+  timeouts >= TIMEOUTS_MIN &&
+  Math.max(timeouts, reserves) >= RESERVES_MIN &&
+  timeouts > TIMEOUTS_WARN_SHARE * reserves;
 
 function addTimeouts(found: Found[], { reserves, timeouts, timeoutsTube }: Signs): void {
   if (!areTooMany(timeouts, reserves)) return;
-  // Jobs reserved before this period can time out in it, so the ratio may exceed 1.
-  const percent = Math.min(100, Math.round((timeouts / Math.max(reserves, timeouts)) * 100));
+  const all = Math.max(reserves, timeouts);
+  const percent = Math.round((timeouts / all) * 100);
   found.push({
     level: "warn",
     tube: timeoutsTube ?? null,
     page: timeoutsTube === undefined ? "#/tubes?sort=timeouts" : pageOf(timeoutsTube, "reserved"),
-    text: `${percent} % of all jobs of the last ten minutes were not done within their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
+    text: `${percent} % of ${EXACT.format(all)} reservations in the last ten minutes were not done within their time to run${timeoutsTube === undefined ? "" : ", most of them here"}`,
     todo: "Put jobs with a longer ttr, touch them while working, or look for workers that die.",
     weight: 1e8 + timeouts,
   });
@@ -154,12 +162,15 @@ function addDisconnects(found: Found[], { tubes, grown }: Signs): void {
   found.push({
     level: "bad",
     tube: null,
+    about: more(rest, "tubes"),
     page: "#/tubes?sort=disconnects",
-    text: `${EXACT.format(rest)} more lose the connections of their workers`,
-    todo: "",
+    text: "lose the connections of their workers",
+    todo: LOST_TODO,
     weight: 1e8,
   });
 }
+
+const LOST_TODO = "Look at the logs of the workers: do they crash, or does something stop them?";
 
 function disconnectsOf(entry: TubeEntry, lost: number): Found {
   const { name: tube } = entry;
@@ -175,7 +186,7 @@ function disconnectsOf(entry: TubeEntry, lost: number): Found {
       tube,
       page: pageOf(tube, "ready"),
       text: `${EXACT.format(lost)} times in ten minutes, a worker's connection ended while it held a job`,
-      todo: "Look at the logs of its workers: do they crash, or does something stop them?",
+      todo: LOST_TODO,
       weight,
     };
   // It may be reserved now.
@@ -235,7 +246,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     amount: (entry, atMs) => (entry.get(TubeField.holdsDead) > 0 ? 0 : unwatched(entry, atMs)),
     text: (ready) => `${EXACT.format(ready)} ready, and no worker watches`,
     others: "have ready jobs, and no worker watches",
-    todo: "Start its workers.",
+    todo: "Start the workers.",
     state: "ready",
     sort: "ready",
     weight: 1e9,
@@ -249,7 +260,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     },
     text: (ready) => (ready < 1 ? "paused" : `paused, with ${EXACT.format(ready)} ready`),
     others: "are paused",
-    todo: "Its workers get no jobs until the pause ends or you resume the tube.",
+    todo: "Workers get no jobs until the pause ends or you resume the tube.",
     state: "ready",
     sort: "pause",
     weight: 1e7,
@@ -259,7 +270,7 @@ const TUBE_RULES: readonly TubeRule[] = [
     amount: (entry, atMs) => (entry.get(TubeField.holdsDead) > 0 ? unwatched(entry, atMs) : 0),
     text: (ready) => `${EXACT.format(ready)} ready in a dead-letter tube`,
     others: "are dead-letter tubes with jobs",
-    todo: "Find out why they died. When the cause is fixed, Redrive on its page returns them.",
+    todo: "Find out why they died. When the cause is fixed, Redrive on the page of the tube returns them.",
     state: "ready",
     sort: "ready",
     weight: 1e6,
@@ -271,7 +282,7 @@ const TUBE_RULES: readonly TubeRule[] = [
       if (name === timeoutsTube && areTooMany(timeouts, reserves)) return 0;
       const its = grown(name, "timeouts");
       const share = its / Math.max(its, grown(name, "reserves"));
-      return its >= TUBE_TIMEOUTS_MIN && share > TUBE_TIMEOUTS_WARN_SHARE ? its : 0;
+      return its >= TIMEOUTS_MIN && share > TUBE_TIMEOUTS_WARN_SHARE ? its : 0;
     },
     text: (timeouts) => `${EXACT.format(timeouts)} timeouts in the last ten minutes`,
     others: "have jobs that are not done within their time to run",
@@ -327,9 +338,10 @@ function addTubes(found: Found[], rule: TubeRule, signs: Signs): void {
     found.push({
       level,
       tube: null,
+      about: more(rest, "tubes"),
       page: `#/tubes?sort=${sort}`,
-      text: `${EXACT.format(rest)} more ${others}`,
-      todo: "",
+      text: others,
+      todo,
       weight,
     });
 }
@@ -349,7 +361,7 @@ const counted = (count: number, one: string, many: string): string =>
 interface BatchRule {
   readonly isMeant: (failed: number, buried: number, waiting: number) => boolean;
   readonly text: (failed: number, buried: number, waiting: number) => string;
-  readonly others: readonly [one: string, many: string];
+  readonly others: string;
   readonly todo: string;
   readonly weight: number;
 }
@@ -359,7 +371,7 @@ const BATCH_RULES: readonly BatchRule[] = [
     isMeant: (_failed, buried) => buried > 0,
     text: (_failed, buried) =>
       `${counted(buried, "member is", "members are")} buried, so the batch doesn't end`,
-    others: ["more batch has buried members", "more batches have buried members"],
+    others: "have buried members, so they don't end",
     todo: "Find out why. When the cause is fixed, kick them; or delete them, and they count as failed.",
     weight: 3e6,
   },
@@ -367,10 +379,7 @@ const BATCH_RULES: readonly BatchRule[] = [
     isMeant: (failed, buried, waiting) => failed > 0 && buried === 0 && waiting > 0,
     text: (failed, _buried, waiting) =>
       `${counted(failed, "member has", "members have")} failed, and ${counted(waiting, "job waits", "jobs wait")} for the batch`,
-    others: [
-      "more batch has failed members, and jobs that wait for it",
-      "more batches have failed members, and jobs that wait for them",
-    ],
+    others: "have failed members, and jobs that wait for them",
     todo: "Find out why. When the batch ends, jobs that wait for its success will be buried.",
     weight: 2e6,
   },
@@ -378,7 +387,7 @@ const BATCH_RULES: readonly BatchRule[] = [
 
 function addBatches(
   found: Found[],
-  { isMeant, text, others: [one, many], todo, weight }: BatchRule,
+  { isMeant, text, others, todo, weight }: BatchRule,
   batches: readonly BatchSign[],
 ): void {
   const meant = batches.filter(([, , ...counts]) => isMeant(...counts));
@@ -391,15 +400,15 @@ function addBatches(
   const rest = meant.length - named.length;
   if (rest > 0)
     found.push({
-      ...{ level: "warn", tube: null, page: "#/batches?state=unfinished", todo: "" },
-      ...{ text: counted(rest, one, many), weight: weight - 1 },
+      ...{ level: "warn", tube: null, about: more(rest, "batches"), page: "#/batches?state=unfinished" },
+      ...{ text: others, todo, weight: weight - 1 },
     });
 }
 
 interface ScheduleRule {
   readonly trouble: ScheduleTrouble;
   readonly text: (schedule: ScheduleSign) => string;
-  readonly others: readonly [one: string, many: string];
+  readonly others: string;
   readonly todo: string;
   /** The filter of the page of schedules. */
   readonly state: string;
@@ -418,7 +427,7 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
     trouble: "refused",
     text: ({ lateSeconds, refusal }) =>
       `late by ${inWords(lateSeconds)}: ${REFUSALS[refusal] ?? "its job is refused"}`,
-    others: ["more schedule is late", "more schedules are late"],
+    others: "are late: their jobs are refused",
     todo: "The server tries again each second: make room for its job.",
     state: "late",
     weight: 5e6,
@@ -427,16 +436,16 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
     trouble: "missing",
     text: ({ missed }) =>
       missed === 1 ? "its last run was missed" : `its last ${EXACT.format(missed)} runs were missed`,
-    others: ["more schedule has missed its last run", "more schedules have missed their last run"],
-    todo: "If the job can't wait for the next run, put it with Run now on its page.",
+    others: "have missed their last run",
+    todo: "If the job can't wait for the next run, put it with Run now on the schedule's page.",
     state: "missed",
     weight: 4e6,
   },
   {
     trouble: "paused",
     text: () => "paused, so it puts no jobs",
-    others: ["more schedule is paused", "more schedules are paused"],
-    todo: "Resume it on its page; runs until then are skipped.",
+    others: "are paused, so they put no jobs",
+    todo: "Resume it on the schedule's page; runs until then are skipped.",
     state: "paused",
     weight: 1e5,
   },
@@ -444,7 +453,7 @@ const SCHEDULE_RULES: readonly ScheduleRule[] = [
 
 function addSchedules(
   found: Found[],
-  { text, others: [one, many], todo, state, weight }: ScheduleRule,
+  { text, others, todo, state, weight }: ScheduleRule,
   { count, first }: KnownSigns["schedules"][ScheduleTrouble],
 ): void {
   const named = listed(first, count);
@@ -463,8 +472,8 @@ function addSchedules(
   const rest = count - named.length;
   if (rest > 0)
     found.push({
-      ...{ level: "warn", tube: null, page: `#/schedules?state=${state}`, todo: "" },
-      ...{ text: counted(rest, one, many), weight: weight - 1 },
+      ...{ level: "warn", tube: null, about: more(rest, "schedules"), page: `#/schedules?state=${state}` },
+      ...{ text: others, todo, weight: weight - 1 },
     });
 }
 

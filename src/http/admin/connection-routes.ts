@@ -157,7 +157,7 @@ function isMeant(each: OpenConnection, { tube, listener, name, address }: Asked,
 }
 
 const listenerOf = ({ listener }: OpenConnection, { state }: Service): string | null =>
-  listener === undefined ? null : (state.listeners[listener] ?? null);
+  listener === undefined ? null : (state.listeners[listener]?.where ?? null);
 
 const NOTHING: Held = { held: 0, jobs: [], waiting: false };
 

@@ -75,7 +75,7 @@ export const healthRoutes: Routes = (api, service) => {
         checks,
         version: facts.version,
         hostname: facts.hostname,
-        listeners: [...state.listeners],
+        listeners: state.listeners.map(({ where }) => where),
         inGroup: topology.binlog?.group !== undefined,
       };
     },

@@ -20,7 +20,7 @@ import { Problem } from "../api/problem.ts";
 import { Anything, Fields, Group, Load, Log, Quantiles, RATED, Server } from "../api/schemas.ts";
 import { ringBytesOf, threadCpu, unsyncedSeconds } from "../metrics/process-figures.ts";
 import { isFrozen, knownTotals, putReadinessOf, readinessOf } from "../queue/health.ts";
-import type { Service } from "../queue/service.ts";
+import type { ServerState, Service } from "../queue/service.ts";
 import { HISTORY_SERIES, type HistorySeries, SYNC_STEP_SECONDS } from "../state/stats-history.ts";
 
 /** Period of the rates, seconds. */
@@ -42,7 +42,8 @@ function serverView(service: Service, totals: ShardTotals | undefined): Static<t
     replayed: state.replayed,
     readyForPuts: putReadinessOf(service).ok,
     draining: service.words.isSet(ControlWord.Draining),
-    listeners: [...state.listeners],
+    listeners: state.listeners.map(({ where }) => where),
+    ports: portsOf(state),
     transport: state.transport,
     shards: topology.shards,
     acceptors: topology.acceptors,
@@ -66,6 +67,18 @@ function serverView(service: Service, totals: ShardTotals | undefined): Static<t
     rates: ratesOf(service),
   };
 }
+
+/** Returns what the server listens on, the protocol's ports first. */
+const portsOf = ({ listeners, httpUrls, httpTokens }: ServerState): Static<typeof Server>["ports"] => [
+  ...listeners.map(({ where, auth }) => ({
+    ...{ address: where.replace(/ \(TLS\)$/, ""), protocol: "beanstalkd" as const },
+    ...{ tls: where.endsWith("(TLS)"), auth },
+  })),
+  ...httpUrls.map((address) => ({
+    ...{ address, protocol: "http" as const },
+    ...{ tls: address.startsWith("https:"), auth: httpTokens ? ("token" as const) : ("none" as const) },
+  })),
+];
 
 function sum(topology: Topology, counter: number): number {
   let total = 0;

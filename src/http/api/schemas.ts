@@ -187,6 +187,11 @@ export const Change = Fields({
   method: Type.String({ description: "Or the command, for a change over the protocol." }),
   route: Type.String({ description: "Empty for a command." }),
   what: Type.Record(Type.String(), Type.String()),
+  before: orNone(
+    Type.Record(Type.String(), Type.String(), {
+      description: "Values that it replaced, for settings changed over HTTP.",
+    }),
+  ),
   affected: orNone(Type.Integer()),
   status: Type.Integer(),
 });
@@ -320,6 +325,14 @@ export const Server = Fields({
   readyForPuts: Type.Boolean(),
   draining: Type.Boolean(),
   listeners: Type.Array(Type.String()),
+  ports: Type.Array(
+    Fields({
+      address: Type.String(),
+      protocol: Type.Enum(["beanstalkd", "http"]),
+      tls: Type.Boolean(),
+      auth: Type.Enum(["none", "token", "certificate"], { description: "What a client must show." }),
+    }),
+  ),
   transport: Type.String(),
   shards: count,
   acceptors: count,
@@ -393,10 +406,12 @@ export const Load = {
 export const Attention = Fields({
   level: Type.Enum(["bad", "warn"]),
   tube: orNone(Type.String()),
-  about: Type.Optional(Type.String({ description: 'What it is about, if not a tube: "batch import-7".' })),
+  about: Type.Optional(
+    Type.String({ description: 'What it is about, if not one tube: "batch import-7", "3 more tubes".' }),
+  ),
   page: Type.String({ description: "Address of the dashboard's page with details." }),
   text: Type.String(),
-  todo: Type.String({ description: "Advice; empty if another entry of the same kind gives it." }),
+  todo: Type.String({ description: "Advice." }),
 });
 
 const Check = Fields({

@@ -30,6 +30,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Number of changed jobs, from the response. */
     affected?: number;
+    /** Values that it replaced. */
+    before?: Readonly<Record<string, string>>;
     /** Id of the task that completes the change, from the response. */
     task?: string;
     /** Records the request as successful, for a response that bypasses Fastify and its hooks. */
@@ -102,7 +104,7 @@ const isDryRun = ({ body }: FastifyRequest): boolean =>
   (body as { dryRun?: unknown } | null | undefined)?.dryRun === true;
 
 function changeOf(request: FastifyRequest, status: number, atMs: number): ManualChange {
-  const { owner, ip, method, routeOptions, headers, affected } = request;
+  const { owner, ip, method, routeOptions, headers, before, affected } = request;
   return {
     atMs,
     who: owner ?? null,
@@ -112,6 +114,7 @@ function changeOf(request: FastifyRequest, status: number, atMs: number): Manual
     method,
     route: routeOptions.url ?? "",
     what: valuesOf(request),
+    before: before ?? null,
     affected: status === ACCEPTED ? null : (affected ?? null),
     status,
   };

@@ -55,13 +55,23 @@ export interface ServerFacts {
   readonly options: Readonly<Record<string, string | number | boolean | null>>;
 }
 
+export interface OpenListener {
+  /** Its address, with " (TLS)" if it has that. */
+  readonly where: string;
+  /** What a client must show. */
+  readonly auth: "none" | "token" | "certificate";
+}
+
 /** State that changes, as the main thread reports it. */
 export interface ServerState {
   phase: "starting" | "serving" | "stopping";
   /** Progress of the replay, 0 to 1. */
   replayed: number;
-  /** Descriptions of the beanstalkd listeners; empty before the server listens. */
-  listeners: readonly string[];
+  /** The beanstalkd listeners; empty before the server listens. */
+  listeners: readonly OpenListener[];
+  /** URLs of the HTTP side, and whether it requires tokens. */
+  httpUrls: readonly string[];
+  httpTokens: boolean;
   /**
    * Members of the group, once its thread has asked for them, and the time of that report on the
    * monotonic clock, ms.

@@ -216,9 +216,9 @@ const addPatterns: Routes = (api, service) => {
         response: answers({ 200: One }, 400, 503, 507),
       },
     },
-    async ({ params, query, body }) => {
-      const pattern = patternOf(params, query);
-      await change(service, pattern, settingsLine(body as SettingJson));
+    async (request) => {
+      const pattern = patternOf(request.params, request.query);
+      request.before = await change(service, pattern, settingsLine(request.body as SettingJson));
       return await oneOf(service, pattern);
     },
   );
@@ -233,15 +233,15 @@ const addPatterns: Routes = (api, service) => {
         response: answers({ 200: One }, 400, 503, 507),
       },
     },
-    async ({ params, query, body }) => {
-      const pattern = patternOf(params, query);
-      const changes = changesLine(body as SettingChanges);
+    async (request) => {
+      const pattern = patternOf(request.params, request.query);
+      const changes = changesLine(request.body as SettingChanges);
       if (changes === "")
         throw new Problem(
           "bad-request",
           `Give at least one of ${Object.keys(Changes.properties).join(", ")}.`,
         );
-      await change(service, pattern, changes);
+      request.before = await change(service, pattern, changes);
       return await oneOf(service, pattern);
     },
   );
@@ -255,28 +255,43 @@ const addPatterns: Routes = (api, service) => {
         response: answers({ 200: One }, 400, 503),
       },
     },
-    async ({ params, query }) => {
-      const pattern = patternOf(params, query);
-      await change(service, pattern, settingsLine({}));
+    async (request) => {
+      const pattern = patternOf(request.params, request.query);
+      request.before = await change(service, pattern, settingsLine({}));
       return await oneOf(service, pattern);
     },
   );
 };
 
-async function change(service: Service, pattern: string, options: string): Promise<void> {
+/**
+ * Changes settings, and returns those values of before that it replaces, as they were when it
+ * began.
+ */
+async function change(
+  service: Service,
+  pattern: string,
+  options: string,
+): Promise<Readonly<Record<string, string>>> {
   requireServing(service);
+  const before = settingsJson((await settingOf(service, pattern)) ?? "");
   const { line } = await service.wire.command(`set-tube ${pattern} ${options}`);
-  if (line === "SET") return;
+  const changed: ReadonlySet<string | undefined> = new Set(
+    options.split(" ").map((option) => BY_WORD.get(option.split("=")[0]!)?.name),
+  );
+  if (line === "SET")
+    return Object.fromEntries(
+      Object.entries(before).flatMap(([name, value]) => (changed.has(name) ? [[name, `${value}`]] : [])),
+    );
   if (line === "OUT_OF_MEMORY")
     throw new Problem("settings-full", "Remove the settings of a pattern or tube that no longer needs them.");
   throw new Problem("bad-request", `The queue refuses these settings: ${line}.`);
 }
 
+const settingOf = (service: Service, pattern: string): Promise<string | null> =>
+  service.control.ask(shardOf(service, pattern), "setting", { pattern });
+
 async function oneOf(service: Service, pattern: string): Promise<Static<typeof One>> {
-  const [text, tubes] = await Promise.all([
-    service.control.ask(shardOf(service, pattern), "setting", { pattern }),
-    service.tubes.fresh(FRESH_MS),
-  ]);
+  const [text, tubes] = await Promise.all([settingOf(service, pattern), service.tubes.fresh(FRESH_MS)]);
   let count = 0;
   for (const tube of tubes.keys()) if (matchesGlob(pattern, tube)) count++;
   return { pattern, settings: settingsJson(text ?? ""), tubes: count };

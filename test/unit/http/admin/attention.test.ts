@@ -39,11 +39,17 @@ it("nothing needs attention at or below the limits", () => {
 
 it("timeouts need attention from one in twenty on, with the tube that has most", () => {
   assert.deepEqual(said({ timeouts: 6 }), [
-    "well: 6 % of all jobs of the last ten minutes were not done within their time to run, most of them here",
+    "well: 6 % of 100 reservations in the last ten minutes were not done within their time to run, most of them here",
   ]);
-  assert.deepEqual(said({ reserves: 0, timeouts: 2, timeoutsTube: undefined }), [
-    "server: 100 % of all jobs of the last ten minutes were not done within their time to run",
+  assert.deepEqual(said({ reserves: 0, timeouts: 50, timeoutsTube: undefined }), [
+    "server: 100 % of 50 reservations in the last ten minutes were not done within their time to run",
   ]);
+});
+
+it("a handful of timeouts needs no attention, whatever its share", () => {
+  assert.deepEqual(said({ reserves: 49, timeouts: 30 }), []);
+  assert.deepEqual(said({ reserves: 50, timeouts: 4 }), []);
+  assert.equal(said({ reserves: 50, timeouts: 5 }).length, 1);
 });
 
 /** Counters of a tube over the last ten minutes. */
@@ -143,7 +149,7 @@ it("each problem names a remedy and a page", () => {
     tube: "both/sides",
     page: "#/tubes/both%2Fsides?state=ready",
     text: "1,000 ready, and no worker watches",
-    todo: "Start its workers.",
+    todo: "Start the workers.",
   });
   assert.equal(buried!.page, "#/tubes/both%2Fsides?state=buried");
 });
@@ -182,7 +188,7 @@ it("Jobs of a dead-letter tube are returned, and no workers started for them", (
   const [found, ...others] = attentionOf({ ...WELL, tubes: [dead] });
   assert.deepEqual(others, []);
   assert.deepEqual([found!.level, found!.text], ["warn", "1,130 ready in a dead-letter tube"]);
-  assert.match(found!.todo, /Find out why they died.* Redrive on its page returns them\.$/);
+  assert.match(found!.todo, /Find out why they died.* Redrive on the page of the tube returns them\.$/);
   assert.deepEqual(said({ tubes: [tube("mails-dead", { ready: 1, holdsDead: 1, watchers: 1 })] }), []);
 });
 
@@ -191,12 +197,13 @@ it("of many tubes with the same problem two are named, so others stay visible", 
   assert.deepEqual(said({ tubes }), [
     "t4: 5 ready, and no worker watches",
     "t3: 4 ready, and no worker watches",
-    "server: 3 more have ready jobs, and no worker watches",
+    "3 more tubes: have ready jobs, and no worker watches",
     "t0: 1 buried",
     "t1: 1 buried",
     "t2: 1 buried",
   ]);
-  assert.equal(attentionOf({ ...WELL, tubes })[2]!.page, "#/tubes?sort=ready");
+  const [, named, others] = attentionOf({ ...WELL, tubes });
+  assert.deepEqual([others!.page, others!.todo], ["#/tubes?sort=ready", named!.todo]);
 });
 
 it("batches need attention if they wait for a person: members are buried, or failed while jobs wait", () => {
@@ -214,7 +221,7 @@ it("batches need attention if they wait for a person: members are buried, or fai
   assert.deepEqual(said({ flows: { ...NO_SIGNS, batches: many } }), [
     "batch b-5: 2 members are buried, so the batch doesn't end",
     "batch b-6: 2 members are buried, so the batch doesn't end",
-    "server: 2 more batches have buried members",
+    "2 more batches: have buried members, so they don't end",
   ]);
 });
 
@@ -235,6 +242,6 @@ it("schedules need attention if they are late, missed their last runs, or are pa
     "schedule third: its last 2 runs were missed",
     "schedule p1: paused, so it puts no jobs",
     "schedule p2: paused, so it puts no jobs",
-    "server: 3 more schedules are paused",
+    "3 more schedules: are paused, so they put no jobs",
   ]);
 });
