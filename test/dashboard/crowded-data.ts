@@ -7,10 +7,10 @@ import { WireClient } from "../support/server/wire-client.ts";
 const longName = (start: string, length = 200): string =>
   start + "abcdefghij".repeat(20).slice(start.length, length);
 
-export const LONG_TUBE: string = longName("orders-of-");
+const LONG_TUBE: string = longName("orders-of-");
 export const LONG_DEAD: string = longName("dead-of-");
-export const LONG_BATCH: string = longName("import-of-");
-export const LONG_SCHEDULE: string = longName("nightly-", 128);
+const LONG_BATCH: string = longName("import-of-");
+const LONG_SCHEDULE: string = longName("nightly-", 128);
 const LONG_WORKER = longName("worker-", 64);
 const REASON = "SMTP%20550:%20no%20such%20user%20at%20this%20host;%20".repeat(3);
 const AT_ONCE = 500;

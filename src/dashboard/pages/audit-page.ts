@@ -167,7 +167,7 @@ function ofWhat({ tube, id, pattern, name, batch, to }: ChangeRow["what"]): Part
   return to === undefined ? of : html`${of} to ${tubeAnchor(to)}`;
 }
 
-/** Lists each changed setting with its old value, which only changes over HTTP have, and the new. */
+/** Lists the changed settings, with their old values, which only changes over HTTP have. */
 function settingChanges({ what, before }: ChangeRow): Part {
   if (what["pattern"] === undefined) return nothing;
   const said = SETTINGS.flatMap((setting) => {

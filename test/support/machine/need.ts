@@ -19,6 +19,7 @@ export const NEEDS = {
     path: "/usr/share/php/Pheanstalk/Pheanstalk.php",
     remedy: "apt-get install php-pda-pheanstalk",
   },
+  python: { path: "/usr/bin/python3", remedy: "apt-get install python3" },
   ruby: { path: "/usr/bin/ruby", remedy: "apt-get install ruby" },
   beaneater: { path: "/usr/lib/ruby/vendor_ruby/beaneater.rb", remedy: "apt-get install ruby-beaneater" },
   curl: { path: "/usr/bin/curl", remedy: "apt-get install curl" },

@@ -1,0 +1,99 @@
+// docs/other-languages.md: its code is that of test/clients/extended/, which is played here against
+// our server.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
+import { startServer } from "../support/server/server-process.ts";
+
+const run = promisify(execFile);
+const FOLDER = fileURLToPath(new URL("../clients/extended/", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../docs/other-languages.md", import.meta.url));
+const RUN_MS_MAX = 60_000;
+/**
+ * Where the clients are that Debian doesn't have: checkouts of greenstalk, pheanstalk (8),
+ * backburner and go-beanstalk.
+ */
+const { CLIENT_SOURCES = "/nowhere" } = process.env;
+const source = (path: string): string => join(CLIENT_SOURCES, path);
+
+interface Script {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly needs?: readonly Need[];
+  /** Played only where these are: they are not part of CI. */
+  readonly paths?: readonly string[];
+}
+
+const SCRIPTS: readonly Script[] = [
+  { name: "raw.py", command: ["python3"], needs: [NEEDS.python] },
+  { name: "pheanstalk4.php", command: ["php"], needs: [NEEDS.php, NEEDS.pheanstalk] },
+  { name: "beaneater.rb", command: ["ruby"], needs: [NEEDS.ruby, NEEDS.beaneater] },
+  { name: "laravel.php", command: ["php"], paths: ["/usr/share/php/Illuminate/Queue/autoload.php"] },
+  {
+    name: "symfony.php",
+    command: ["php"],
+    paths: ["/usr/share/php/Symfony/Component/Messenger/Bridge/Beanstalkd/autoload.php"],
+  },
+  {
+    name: "greenstalk.py",
+    command: ["python3"],
+    env: { PYTHONPATH: source("greenstalk/src") },
+    paths: [source("greenstalk/src")],
+  },
+  {
+    name: "pheanstalk8.php",
+    command: ["php"],
+    env: { PHEANSTALK: source("pheanstalk") },
+    paths: [source("pheanstalk/src")],
+  },
+  {
+    name: "backburner.rb",
+    command: ["ruby", "-I", source("backburner/lib")],
+    paths: [source("backburner/lib")],
+  },
+  { name: "beanstalk.go", command: [source("beanstalk")], paths: [source("beanstalk")] },
+];
+
+describe("clients in other languages", () => {
+  for (const { name, command, env = {}, needs = [], paths = [] } of SCRIPTS)
+    it(`use runnerbean's commands: ${name}`, async (t) => {
+      const absent = paths.find((path) => !existsSync(path));
+      if (absent !== undefined) return t.skip(`${absent} is missing; CI doesn't play it`);
+      if (!canRun(t, NEEDS.ours, ...needs)) return;
+      const server = await startServer({ kind: "ours", flags: ["--shards", "2"] });
+      t.after(() => server.stop());
+      const [program, ...args] = command as [string, ...string[]];
+      // A Go program is built before.
+      const script = name.endsWith(".go") ? [] : [join(FOLDER, name)];
+      const options = { timeout: RUN_MS_MAX, env: { ...process.env, ...env } };
+      const { stdout } = await run(program, [...args, ...script, `${server.port}`], options);
+      assert.equal(stdout.trimEnd().split("\n").at(-1), "ok");
+    });
+
+  it("are on the page as they are played", () => {
+    const page = readFileSync(PAGE, "utf8");
+    // [raw.py](address), and then the code.
+    const block = /(\[(\w+\.\w+)\]\(\S+\)[^`]*\n```\w+\n)([\s\S]*?)(?=```)/g;
+    const shown = [...page.matchAll(block)].map(([, , name]) => name);
+    const scripts = [...SCRIPTS.map(({ name }) => name), "runnerbean.php"];
+    assert.deepEqual(shown.toSorted(), scripts.toSorted(), "each file is on the page once");
+    const expected = page.replace(block, (_all, head: string, name: string) => head + shownPart(name));
+    if (process.env["UPDATE"] === "1") writeFileSync(PAGE, expected);
+    else assert.equal(page, expected, "UPDATE=1 bin/node --test test/oracle/other-languages.test.ts");
+  });
+});
+
+/** Returns the parts of a file between `page: begin` and `page: end`. */
+function shownPart(name: string): string {
+  const text = readFileSync(join(FOLDER, name), "utf8");
+  const parts = [...text.matchAll(/^\S+ page: begin\n([\s\S]*?)^\S+ page: end$/gm)].map(([, part]) => part!);
+  assert.ok(parts.length > 0, name);
+  return parts.join("\n");
+}
