@@ -1,5 +1,6 @@
 // A schedule, which puts a job at each of its times.
 
+import type { ListedCounter, ScheduleCounts } from "../schema/schedule.ts";
 import {
   duration,
   fieldsOf,
@@ -40,7 +41,7 @@ export interface ScheduleOptions {
 }
 
 /** A schedule in a list. */
-export interface ListedSchedule {
+export interface ListedSchedule extends Readonly<Record<ListedCounter, number>> {
   readonly name: string;
   readonly tube: string;
   readonly cron: string | undefined;
@@ -50,23 +51,14 @@ export interface ListedSchedule {
   readonly paused: boolean;
   /** Undefined for never. */
   readonly next: Date | undefined;
-  /** Id of the last job that a tick put. */
+  /** The last tick that put a job. */
   readonly last: Date | undefined;
-  /** Jobs that ticks have put. */
-  readonly fired: number;
-  readonly missedTicks: number;
-  /** Refused attempts. Each is repeated until the next tick. */
-  readonly refusals: number;
   readonly bytes: number;
 }
 
 /** Everything that the server knows about a schedule. */
-export interface ScheduleReport extends ListedSchedule {
+export interface ScheduleReport extends ListedSchedule, Readonly<ScheduleCounts> {
   readonly nextRuns: readonly Date[];
-  /** Jobs that `run` has put. */
-  readonly runs: number;
-  /** Ticks whose key another job had. */
-  readonly duplicates: number;
   /** The reply of the last refused attempt. */
   readonly lastRefusal: string | undefined;
   readonly pri: number;
@@ -132,6 +124,7 @@ const numberOf = (value: unknown): number => Number(value ?? 0);
 const numbersOf = <Key extends string>(fields: Fields, keys: readonly Key[]): Record<Key, number> =>
   Object.fromEntries(keys.map((key) => [key, numberOf(fields[key])])) as Record<Key, number>;
 
+// The types of the reports demand all counters.
 const LISTED_NUMBERS = ["fired", "missedTicks", "refusals", "bytes"] as const;
 const REPORTED_NUMBERS = ["runs", "duplicates", "pri", "delay", "ttr", "ttl", "weight"] as const;
 

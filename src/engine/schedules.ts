@@ -4,6 +4,7 @@ import { assert, CHECKED } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { Attribute } from "../protocol/job-attribute.ts";
 import { Missed } from "../protocol/schedule-options.ts";
+import { eachScheduleCounter, SCHEDULE_COUNTERS, type ScheduleCounts } from "../schema/schedule.ts";
 import { type BodyArena, EMPTY_BODY } from "./jobs/body-arena.ts";
 import { Outcome } from "./jobs/ends.ts";
 import { JobAttributes, type NewJob } from "./jobs/new-job.ts";
@@ -39,7 +40,7 @@ export interface ScheduleFacts {
 /**
  * The progress of a schedule. It survives when the schedule is set again, even on another shard.
  */
-export interface ScheduleProgress {
+export interface ScheduleProgress extends ScheduleCounts {
   /** A number taken when it was set; greater than those of all earlier sets. */
   version: number;
   /** With an interval, tick n is n intervals later. */
@@ -56,22 +57,21 @@ export interface ScheduleProgress {
   lastMs: number;
   /** Jobs put since the last tick that was not late, while further ticks were due. */
   lateJobs: number;
-  fired: number;
-  /** Jobs put by run-schedule. */
-  runs: number;
-  /** Ticks that put no job because others were due with them, or because they were too late. */
-  missedTicks: number;
-  /** Ticks whose key another job had. */
-  duplicates: number;
-  /** Attempts to put a job that were refused. */
-  refusals: number;
 }
 
 /** Why an attempt to put a job was refused. */
 export const Refusal = { None: 0, TubeFull: 1, OutOfMemory: 2, LogFull: 3, Draining: 4 } as const;
 export type Refusal = (typeof Refusal)[keyof typeof Refusal];
 
-export class Schedule implements ScheduleProgress {
+/** A class with the counters of a schedule as fields. */
+class Counted {
+  constructor() {
+    Object.assign(this, NO_COUNTS);
+  }
+}
+const NO_COUNTS: Readonly<ScheduleCounts> = eachScheduleCounter(() => 0);
+
+export class Schedule extends (Counted as new () => ScheduleCounts) implements ScheduleProgress {
   readonly name: string;
   /** Its id in the log, which it keeps for life. */
   readonly id: number;
@@ -85,11 +85,6 @@ export class Schedule implements ScheduleProgress {
   paused = false;
   lastMs = 0;
   lateJobs = 0;
-  fired = 0;
-  runs = 0;
-  missedTicks = 0;
-  duplicates = 0;
-  refusals = 0;
   lastRefusal: Refusal = Refusal.None;
   /** Of `missedTicks`, those since the last job or pause, and since the start of the server. */
   missedInARow = 0;
@@ -104,6 +99,7 @@ export class Schedule implements ScheduleProgress {
   readonly timer: Timer<Schedule> = new Timer<Schedule>(this);
 
   constructor(id: number, facts: ScheduleFacts) {
+    super();
     this.id = id;
     this.name = facts.name;
     this.facts = facts;
@@ -118,11 +114,7 @@ export class Schedule implements ScheduleProgress {
     this.paused = progress.paused;
     this.lastMs = progress.lastMs;
     this.lateJobs = progress.lateJobs;
-    this.fired = progress.fired;
-    this.runs = progress.runs;
-    this.missedTicks = progress.missedTicks;
-    this.duplicates = progress.duplicates;
-    this.refusals = progress.refusals;
+    for (const name of SCHEDULE_COUNTERS) this[name] = progress[name];
   }
 
   get isFrozen(): boolean {

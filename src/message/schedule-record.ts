@@ -10,11 +10,8 @@
 //                      8  f64  interval, ms                            8  f64  version
 //                      16 f64  time to live, ms                        16 f64  anchor
 //                      24 f64  milliseconds of the delay               24 f64  last tick, or 0
-//                                                                      32 f64  fired
-//                                                                      40 f64  runs
-//                                                                      48 f64  missed ticks
-//                                                                      56 f64  duplicates
-//                                                                      64 f64  refusals
+//                                                                      32 f64  each counter of
+//                                                                              schema/schedule.ts
 //
 //   ScheduleHeld       f64  the next tick before the wall clock went back; absent if it has not
 //
@@ -23,6 +20,13 @@
 import { latin1 } from "../base/bytes.ts";
 import { Attribute, type AttributeWriter } from "../protocol/job-attribute.ts";
 import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../protocol/schedule-options.ts";
+import {
+  eachScheduleCounter,
+  SCHEDULE_COUNTER_ROWS,
+  SCHEDULE_COUNTERS,
+  type ScheduleCounter,
+  type ScheduleCounts,
+} from "../schema/schedule.ts";
 
 export interface ScheduleRecord {
   readonly name: string;
@@ -34,7 +38,7 @@ export interface ScheduleRecord {
   readonly delayMillis: number;
 }
 
-export interface ProgressRecord {
+export interface ProgressRecord extends ScheduleCounts {
   paused: boolean;
   version: number;
   anchorMs: number;
@@ -43,17 +47,15 @@ export interface ProgressRecord {
   lastMs: number;
   /** Of the ticks that are due at once, those that have put their jobs. */
   lateJobs: number;
-  fired: number;
-  runs: number;
-  missedTicks: number;
-  duplicates: number;
-  refusals: number;
 }
 
 /** The latest time that a Date can represent: no tick is later. */
 export const TICK_MS_MAX = 8.64e15;
 const RULE_BYTES = 32;
-const PROGRESS_BYTES = 72;
+const COUNTERS_AT = 32;
+const PROGRESS_BYTES = COUNTERS_AT + 8 * SCHEDULE_COUNTERS.length;
+/** Of the oldest records, which have the first five counters. */
+const PROGRESS_BYTES_MIN = 72;
 /** A ScheduleHeld with its tag and length. */
 const HELD_BYTES = 10;
 const LATE_JOBS_AT = 2;
@@ -83,14 +85,12 @@ export function writeProgress(writer: AttributeWriter, progress: Readonly<Progre
   scratch.setFloat64(8, progress.version, true);
   scratch.setFloat64(16, progress.anchorMs, true);
   scratch.setFloat64(24, progress.lastMs, true);
-  scratch.setFloat64(32, progress.fired, true);
-  scratch.setFloat64(40, progress.runs, true);
-  scratch.setFloat64(48, progress.missedTicks, true);
-  scratch.setFloat64(56, progress.duplicates, true);
-  scratch.setFloat64(64, progress.refusals, true);
+  for (const name of SCHEDULE_COUNTERS) scratch.setFloat64(counterAt(name), progress[name], true);
   writer.text(Attribute.ScheduleProgress, scratchBytes, 0, PROGRESS_BYTES);
   if (progress.heldMs > 0) writer.float64(Attribute.ScheduleHeld, progress.heldMs);
 }
+
+const counterAt = (name: ScheduleCounter): number => COUNTERS_AT + 8 * SCHEDULE_COUNTER_ROWS[name].at;
 
 function writeText(writer: AttributeWriter, tag: Attribute, text: string): void {
   for (let i = 0; i < text.length; i++) textBytes[i] = text.charCodeAt(i);
@@ -118,7 +118,8 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
   const progress = found.get(Attribute.ScheduleProgress);
   if (name === undefined || rule === undefined || cron === undefined || progress === undefined)
     return undefined;
-  if (bytes[rule - 1] !== RULE_BYTES || bytes[progress - 1] !== PROGRESS_BYTES) return undefined;
+  const progressBytes = bytes[progress - 1]!;
+  if (bytes[rule - 1] !== RULE_BYTES || progressBytes < PROGRESS_BYTES_MIN) return undefined;
   const held = found.get(Attribute.ScheduleHeld);
   const [expression = "", zone = ""] = textAt(bytes, cron).split("\0");
   const schedule: WholeSchedule = {
@@ -135,11 +136,9 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
     heldMs: held === undefined ? 0 : view.getFloat64(held, true),
     lastMs: view.getFloat64(progress + 24, true),
     lateJobs: view.getUint16(progress + LATE_JOBS_AT, true),
-    fired: view.getFloat64(progress + 32, true),
-    runs: view.getFloat64(progress + 40, true),
-    missedTicks: view.getFloat64(progress + 48, true),
-    duplicates: view.getFloat64(progress + 56, true),
-    refusals: view.getFloat64(progress + 64, true),
+    ...eachScheduleCounter((name) =>
+      counterAt(name) + 8 <= progressBytes ? view.getFloat64(progress + counterAt(name), true) : 0,
+    ),
     attributes: Uint8Array.from(ofJobs),
   };
   return isPossible(schedule) ? schedule : undefined;
@@ -147,8 +146,7 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
 
 function isPossible(schedule: WholeSchedule): boolean {
   const { name, everyMs, ttlMs, delayMillis, anchorMs, heldMs, lastMs } = schedule;
-  const { version, fired, runs, missedTicks, duplicates, refusals } = schedule;
-  const counts = [ttlMs, delayMillis, version, fired, runs, missedTicks, duplicates, refusals];
+  const counts = [ttlMs, delayMillis, schedule.version, ...SCHEDULE_COUNTERS.map((name) => schedule[name])];
   if (name === "" || !counts.every((count) => count >= 0 && count <= Number.MAX_SAFE_INTEGER)) return false;
   if (![anchorMs, lastMs].every((ms) => Math.abs(ms) <= TICK_MS_MAX)) return false;
   if (!(heldMs >= 0 && (heldMs <= TICK_MS_MAX || heldMs === Number.POSITIVE_INFINITY))) return false;

@@ -140,6 +140,7 @@ describe("the client as a package", () => {
     const imported = files.flatMap((code) => [...code.matchAll(/from "([^"]+)"/g)].map(([, name]) => name!));
     assert.deepEqual([...new Set(imported.filter((name) => !name.startsWith("./")))].sort(), [
       "../schema/job.ts",
+      "../schema/schedule.ts",
       "../schema/setting.ts",
       "node:module",
       "node:net",

@@ -11,6 +11,7 @@ import {
   setScheduleLine,
 } from "../../client/schedule.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
+import { LISTED_COUNTERS, scheduleCounterWord } from "../../schema/schedule.ts";
 import { type Check, duration, seconds, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, newGroup, withWire } from "../run.ts";
@@ -19,7 +20,7 @@ import { pair, readStdin } from "./put.ts";
 
 const PAGE = 1000;
 const WEIGHT_MAX = 1000;
-const COLUMNS = ["name", "tube", "times", "next", "last", "fired", "missed-ticks", "refusals"];
+const COLUMNS = ["name", "tube", "times", "next", "last", ...LISTED_COUNTERS.map(scheduleCounterWord)];
 
 export function scheduleCommand(): Command {
   return newGroup("schedule", "list, show and change schedules, which put jobs at certain times", [
@@ -85,9 +86,7 @@ const rowOf = (listed: ListedSchedule): Row => ({
   times: timesOf(listed),
   next: listed.paused ? "paused" : timeOf(listed.next),
   last: timeOf(listed.last),
-  fired: listed.fired,
-  "missed-ticks": listed.missedTicks,
-  refusals: listed.refusals,
+  ...Object.fromEntries(LISTED_COUNTERS.map((counter) => [scheduleCounterWord(counter), listed[counter]])),
 });
 
 function show(): Command {

@@ -5,6 +5,12 @@ import { MISSED_WORDS } from "../../protocol/schedule-options.ts";
 import { eachJobCounter, JOB_COUNTER_ROWS } from "../../schema/job.ts";
 import { eachOf } from "../../schema/names.ts";
 import {
+  eachScheduleCounter,
+  LISTED_COUNTERS,
+  SCHEDULE_COUNTER_ROWS,
+  type ScheduleCounter,
+} from "../../schema/schedule.ts";
+import {
   COUNTERS,
   GAUGES,
   JOB_COUNTS,
@@ -239,6 +245,8 @@ export const Group = Fields({
 const time = (description: string) =>
   Type.Union([Type.String({ description: `${description} ISO 8601.` }), Type.Null()]);
 
+const scheduleCount = (name: ScheduleCounter) =>
+  Type.Integer({ minimum: 0, description: SCHEDULE_COUNTER_ROWS[name].says });
 const scheduleFields = {
   name: Type.String(),
   tube: Type.String(),
@@ -251,17 +259,14 @@ const scheduleFields = {
   paused: Type.Boolean(),
   next: time("The next tick."),
   last: time("The last tick that put a job."),
-  fired: Type.Integer({ minimum: 0, description: "Jobs that ticks have put." }),
-  missedTicks: Type.Integer({ minimum: 0, description: "Ticks that put no job." }),
-  refusals: Type.Integer({ minimum: 0, description: "Refused attempts to put a job." }),
+  ...eachOf(LISTED_COUNTERS, scheduleCount),
   bytes: count,
 };
 export const ListedSchedule = Fields(scheduleFields);
 export const Schedule = Fields({
   ...scheduleFields,
   nextRuns: Type.Array(Type.String(), { description: "The next five ticks." }),
-  runs: Type.Integer({ minimum: 0, description: "Jobs that run has put." }),
-  duplicates: Type.Integer({ minimum: 0, description: "Ticks whose key another job had." }),
+  ...eachScheduleCounter(scheduleCount),
   lastRefusal: Type.Union([Type.String(), Type.Null()]),
   pri: count,
   delay: Type.Number(),

@@ -8,6 +8,7 @@ import {
   SCHEDULE_BODY_BYTES_MAX,
   SCHEDULE_NAME_BYTES_MAX,
 } from "../../protocol/schedule-options.ts";
+import { eachScheduleCounter } from "../../schema/schedule.ts";
 import { answers, maySeeTexts, type Routes, requireServing, tubeOf } from "../api/api.ts";
 import { decodeCursor, encodeCursor, toMilliseconds } from "../api/parameters.ts";
 import { Problem } from "../api/problem.ts";
@@ -333,11 +334,7 @@ async function oneOf(service: Service, name: string, request: FastifyRequest): P
     next: timeOrNull("next"),
     nextRuns: fields["nextRuns"] as string[],
     last: timeOrNull("last"),
-    fired: number("fired"),
-    runs: number("runs"),
-    missedTicks: number("missedTicks"),
-    duplicates: number("duplicates"),
-    refusals: number("refusals"),
+    ...eachScheduleCounter(number),
     lastRefusal: textOrNull("lastRefusal"),
     pri: number("pri"),
     delay: number("delay"),

@@ -8,6 +8,8 @@ import { Refusal, type Schedule, type Schedules } from "../../engine/schedules.t
 import { Attribute, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { type ScheduleLine, type SchedulePage, schedulePage } from "../../protocol/schedule-list.ts";
 import { MISSED_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
+import { eachOf } from "../../schema/names.ts";
+import { LISTED_COUNTERS, SCHEDULE_COUNTERS, scheduleCounterWord } from "../../schema/schedule.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 
 // The texts of inspect-schedule and list-schedules about a schedule.
@@ -50,11 +52,7 @@ paused: ${schedule.paused}
 next: ${timeOf(schedule.nextMs) ?? "never"}
 next-runs: ${quoted(runs.map(timeOf).filter((time) => time !== undefined))}
 last: ${timeOf(schedule.lastMs) ?? "never"}
-fired: ${schedule.fired}
-runs: ${schedule.runs}
-missed-ticks: ${schedule.missedTicks}
-duplicates: ${schedule.duplicates}
-refusals: ${schedule.refusals}
+${SCHEDULE_COUNTERS.map((name) => `${scheduleCounterWord(name)}: ${schedule[name]}`).join("\n")}
 last-refusal: ${REFUSAL_WORDS[schedule.lastRefusal]}
 pri: ${facts.pri}
 delay: ${facts.delaySeconds + facts.delayMillis / 1000}
@@ -70,7 +68,7 @@ body: ${quoted(latin1(shown, 0, shown.length))}
 
 /** Returns a schedule as a line of list-schedules. */
 function scheduleLine(schedule: Schedule): string {
-  const { name, facts, paused, fired, missedTicks, refusals, bodyBytes } = schedule;
+  const { name, facts, paused, bodyBytes } = schedule;
   const { timing, missed, tube } = facts;
   const isCron = timing.everyMs === 0;
   const row = {
@@ -83,9 +81,7 @@ function scheduleLine(schedule: Schedule): string {
     paused,
     next: timeOf(schedule.nextMs) ?? null,
     last: timeOf(schedule.lastMs) ?? null,
-    fired,
-    missedTicks,
-    refusals,
+    ...eachOf(LISTED_COUNTERS, (counter) => schedule[counter]),
     bytes: bodyBytes,
   };
   return `- ${quoted(row)}\n`;

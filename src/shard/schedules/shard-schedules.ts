@@ -28,6 +28,7 @@ import {
   SCHEDULE_NAME_BYTES_MAX,
   ZONE_BYTES_MAX,
 } from "../../protocol/schedule-options.ts";
+import { eachScheduleCounter } from "../../schema/schedule.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../sessions/replies.ts";
 import type { ReplyPort } from "../sessions/reply-port.ts";
@@ -338,11 +339,7 @@ class ScheduleSetter {
       paused: before?.paused ?? false,
       lastMs,
       lateJobs: goesOn ? known.progress.lateJobs : 0,
-      fired: before?.fired ?? 0,
-      runs: before?.runs ?? 0,
-      missedTicks: before?.missedTicks ?? 0,
-      duplicates: before?.duplicates ?? 0,
-      refusals: before?.refusals ?? 0,
+      ...eachScheduleCounter((name) => before?.[name] ?? 0),
     };
   }
 }
