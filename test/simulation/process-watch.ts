@@ -3,6 +3,8 @@
 
 import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
+import { NO_SLOT } from "../../src/engine/jobs/job-table.ts";
+import { RequestFlag } from "../../src/message/request.ts";
 import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
 import type * as command from "./client/command.ts";
 import type { Command } from "./client/command.ts";
@@ -78,6 +80,13 @@ export class ProcessWatch {
       for (const core of server.acceptors) this.#forget(core, this.#simulation.forgetful);
   }
 
+  /** Returns whether a shard that does not have a job leaves the answer to the acceptor's search. */
+  #isSought(shard: number, id: number): boolean {
+    const { engine, replies } = this.#simulation.server.shards[shard]!;
+    const isProbe = (replies.request.flags & RequestFlag.Probe) !== 0;
+    return engine.find(id) === NO_SLOT && (isProbe || replies.mayBeElsewhere(id));
+  }
+
   #sink(): ConstructorParameters<typeof EngineWitness>[4] {
     const jobOf = (id: number) => this.#simulation.model.jobs.get(id)!;
     return {
@@ -107,8 +116,10 @@ export class ProcessWatch {
       touchedAll: (session, shard, held) => this.#clientOf(session).effects.onTouchedAll(shard, held),
       aborted: (session) => this.#clientOf(session).effects.onRefused("ABORTED"),
       refused: (session, reply) => this.#clientOf(session).effects.onRefused(reply),
-      byId: (session, shard, name, id, done, settled) =>
-        this.#clientOf(session).effects.onById(name, shard, id, done, settled),
+      byId: (session, shard, name, id, done, settled) => {
+        const isSought = !done && this.#isSought(shard, id);
+        this.#clientOf(session).effects.onById(name, shard, id, { done, settled, isSought });
+      },
       kicked: (session, tube, bound, count) => this.#clientOf(session).effects.onKicked(tube, bound, count),
       kickJob: (_, id, done, settled) =>
         this.#anonymous(
@@ -133,7 +144,7 @@ export class ProcessWatch {
           this.#simulation.clients.some((client) => client.effects.onMoved(from, to, isDone)),
           `a job moves from ${from} to ${to} because a client asked for it`,
         ),
-      updateRefused: (session, shard, id) => this.#clientOf(session).effects.onUpdateRefused(shard, id),
+      updateRefused: (session, id) => this.#clientOf(session).effects.onUpdateRefused(id),
       putRefused: (session) => this.#clientOf(session).effects.onPutRefused(),
       putDeclined: (session, reply) => this.#clientOf(session).effects.onPutDeclined(reply),
       followed: (shard) => {

@@ -149,7 +149,13 @@ export class ClientEffects {
     this.#client.settle(pending, `${reply}\r\n`);
   }
 
-  onById(name: ByIdCommand, shard: number, id: number, done: boolean, settled: boolean): void {
+  /** `isSought` is true for "not found" on a shard whose acceptor now looks for the job. */
+  onById(
+    name: ByIdCommand,
+    shard: number,
+    id: number,
+    { done, settled, isSought }: { done: boolean; settled: boolean; isSought: boolean },
+  ): void {
     const batch = name === "delete" ? this.#batchThatDeletes(shard, id) : undefined;
     if (batch !== undefined) {
       batch.deletes!.note(shard, id, done, settled);
@@ -158,60 +164,54 @@ export class ClientEffects {
       if (batch.deletes!.isDone) this.#client.noteEffect();
       return;
     }
-    // The job has moved on, or all shards are asked: the shard that has it answers.
-    if (!done && !settled) return;
-    const isMeant = ({ command }: Pending): boolean =>
-      command.kind === "by-id" && command.name === name && command.id === id;
-    const isNew = (each: Pending): boolean => isMeant(each) && !each.asked.has(shard);
-    // A shard may be asked once more: the job was there a moment ago. The same command further
-    // behind is not what it is asked for.
-    const asksAgain = !done && !this.#client.mayReach(isNew);
-    const pending = this.#client.take(`${name} ${id}`, asksAgain ? isMeant : isNew);
-    pending.asked.add(shard);
-    // All shards are asked where the job's is not known: at most one of them has it.
-    if (pending.reply !== undefined && !done) return;
-    assert.equal(pending.reply, undefined, `client ${this.#client.name}: ${name} ${id} takes effect once`);
-    if (done && name === "reserve-job")
+    // The shard's answer is not the reply: its acceptor asks this shard or another one again.
+    if (isSought) return;
+    const pending = this.#client.take(
+      `${name} ${id}`,
+      ({ command, reply }) =>
+        reply === undefined && command.kind === "by-id" && command.name === name && command.id === id,
+    );
+    if (!done) {
+      assert.ok(settled, `client ${this.#client.name}: NOT_FOUND to ${name} ${id}, which is elsewhere`);
+      this.#client.settle(pending, NOT_FOUND);
+    } else if (name === "reserve-job")
       this.#client.settle(pending, reserved(this.#client.model.jobs.get(id)!), id);
-    else if (done) this.#client.settle(pending, DONE[name as keyof typeof DONE], id);
-    else this.#allow(pending, NOT_FOUND);
+    else this.#client.settle(pending, DONE[name], id);
   }
 
   /** The tube is full to which its update-job was to bring a job. */
-  onUpdateRefused(shard: number, id: number): void {
+  onUpdateRefused(id: number): void {
     const pending = this.#client.take(
       `update-job ${id} that is refused`,
-      ({ command, asked }) =>
-        command.kind === "by-id" && command.name === "update-job" && command.id === id && !asked.has(shard),
+      ({ command, reply }) =>
+        reply === undefined && command.kind === "by-id" && command.name === "update-job" && command.id === id,
     );
-    pending.asked.add(shard);
     this.#client.settle(pending, "TUBE_FULL\r\n");
   }
 
   /** The delete-batch that a delete is a part of, unless it is a command of its own. */
   #batchThatDeletes(shard: number, id: number): Pending | undefined {
-    const expecting = this.#batchWhere(shard, id, (deletes) => deletes.expects(shard, id));
+    const expecting = this.#batchWhere(id, (deletes) => deletes.expects(shard, id));
     if (expecting !== undefined) return expecting;
-    const isDelete = ({ command, asked }: Pending): boolean =>
-      command.kind === "by-id" && command.name === "delete" && command.id === id && !asked.has(shard);
+    const isDelete = ({ command, reply }: Pending): boolean =>
+      reply === undefined && command.kind === "by-id" && command.name === "delete" && command.id === id;
     // A batch asks once more for a job that it has not found, as it may have moved, or come,
     // meanwhile. A delete behind it can only be meant if the batch was for one shard alone: only
     // then does it take effect before the batch is answered.
     const isDeletePossible = this.#client.mayReach(isDelete);
     return this.#batchWhere(
-      shard,
       id,
       (deletes) => deletes.has(id) && (!isDeletePossible || deletes.shardsAsked > 1),
     );
   }
 
-  #batchWhere(shard: number, id: number, isMeant: (deletes: BatchDeletes) => boolean): Pending | undefined {
+  #batchWhere(id: number, isMeant: (deletes: BatchDeletes) => boolean): Pending | undefined {
     for (const pending of this.#client.pending.slice(this.#client.cursor)) {
-      const { command, deletes, asked } = pending;
+      const { command, deletes, reply } = pending;
       if (deletes !== undefined && isMeant(deletes))
         return this.#client.take(`delete-batch with ${id}`, (each) => each === pending);
       const isDelete = command.kind === "by-id" && command.name === "delete" && command.id === id;
-      if ((isDelete && !asked.has(shard)) || !this.#client.canBePassed(pending)) return undefined;
+      if ((isDelete && reply === undefined) || !this.#client.canBePassed(pending)) return undefined;
     }
     return undefined;
   }

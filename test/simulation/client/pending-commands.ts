@@ -44,7 +44,7 @@ export interface Pending {
   reply: string | undefined;
   /** Replies that it may get. */
   readonly possible: Set<string>;
-  /** Shards that were asked for its job. */
+  /** For a touch-all: the shards that have touched its jobs. */
   readonly asked: Set<number>;
   /** Jobs that it was given. */
   given: Given[];

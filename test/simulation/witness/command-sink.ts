@@ -30,7 +30,7 @@ export interface CommandSink {
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
   /** An update-job has found the tube full to which its job was to go. */
-  updateRefused(session: number, shard: number, id: number): void;
+  updateRefused(session: number, id: number): void;
   /** A move-jobs has moved a job from one tube to another, or begun to. */
   moved(from: string, to: string, isDone: boolean): void;
   /** A clear-tube has done all that it should. */

@@ -203,7 +203,7 @@ export class JobWitness {
         if (typeof became === "object") {
           this.#witness.errand = became;
           this.#witness.askers.set(id, { session: session.index, shard });
-        } else if (became === "full") this.#witness.sink.updateRefused(session.index, shard, id);
+        } else if (became === "full") this.#witness.sink.updateRefused(session.index, id);
         else this.#witness.sink.byId(session.index, shard, "update-job", id, became === "done", settled);
       },
     );

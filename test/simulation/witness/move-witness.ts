@@ -68,7 +68,7 @@ export class MoveWitness {
       this.#witness.askers.delete(job.id);
       if (asker === undefined) return;
       if (isTaken) this.#witness.sink.byId(asker.session, asker.shard, "update-job", job.id, true, true);
-      else this.#witness.sink.updateRefused(asker.session, asker.shard, job.id);
+      else this.#witness.sink.updateRefused(asker.session, job.id);
     });
     this.#witness.watchPart(this.#witness.engine.transfers, "departed", ([id, transfer, nowMs], _, seen) =>
       this.#witness.follow(seen, () => model.moves.departed(id, shard, transfer, nowMs)),
