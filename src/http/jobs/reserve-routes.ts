@@ -12,7 +12,7 @@ import { Problem } from "../api/problem.ts";
 import { Fields, JobParams } from "../api/schemas.ts";
 import { requireStanding } from "../app/authentication.ts";
 import { bodyField, wantsMsgpack } from "../app/request-bodies.ts";
-import { wasSent } from "../limits/budgets.ts";
+import { onUnread, wasSent } from "../app/unread-answers.ts";
 import { changeLeases, type NewChange } from "../queue/lease-changes.ts";
 import { Handout, type ReservedJob, WAITS_MAX } from "../queue/reservations.ts";
 import type { Service } from "../queue/service.ts";
@@ -127,10 +127,13 @@ async function handOut(
   take: (handout: Handout) => Promise<void>,
 ): Promise<Static<typeof LeasedJob>[]> {
   const handout = new Handout(service, { owner: ownerOf(request), address: request.ip ?? "" });
-  reply.raw.once("close", () => {
-    if (wasSent(reply)) return;
+  const giveBack = (): void => {
     handout.drop();
     request.forgetKey?.();
+  };
+  reply.raw.once("close", () => {
+    if (wasSent(reply)) onUnread(request.raw.socket, giveBack);
+    else giveBack();
   });
   if (reply.raw.destroyed) handout.drop();
   const forget = request.onRevoked?.(() => handout.drop());

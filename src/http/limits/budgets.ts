@@ -268,7 +268,3 @@ export class ResponseBudget {
     request.answerRoom = bytes;
   }
 }
-
-/** Tells whether the client received a successful response. */
-export const wasSent = ({ raw, statusCode }: FastifyReply): boolean =>
-  raw.writableFinished && statusCode < 400;

@@ -14,11 +14,11 @@ import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.
 import type { Api } from "../../../../src/http/api/api.ts";
 import { createApp } from "../../../../src/http/app/app.ts";
 import { Authentication } from "../../../../src/http/app/authentication.ts";
+import { wasSent } from "../../../../src/http/app/unread-answers.ts";
 import { browseRoutes } from "../../../../src/http/jobs/browse-routes.ts";
 import { jobRoutes } from "../../../../src/http/jobs/job-routes.ts";
 import { putRoutes } from "../../../../src/http/jobs/put-routes.ts";
 import { reserveRoutes } from "../../../../src/http/jobs/reserve-routes.ts";
-import { wasSent } from "../../../../src/http/limits/budgets.ts";
 import { RequestMeter } from "../../../../src/http/limits/request-meter.ts";
 import { Busy, ControlClient } from "../../../../src/http/link/control-client.ts";
 import { PutPool } from "../../../../src/http/link/put-pool.ts";
