@@ -53,10 +53,13 @@ export class ExtensionDraws {
       listAll: this.#simulation.jobMoves > 0 ? 2 : 0,
       batch: this.#simulation.flows ? 8 : 0,
       schedule: this.#simulation.flows ? 4 : 0,
+      duplicate: this.#simulation.duplicates ? 6 : 0,
     });
     switch (kind) {
       case "putInTube":
-        return this.#putInTube(pri);
+        return this.#putInTube(pri, this.#simulation.tube());
+      case "duplicate":
+        return this.#putDuplicate(pri);
       case "setTube":
         return this.#setTube();
       case "reserveBatch":
@@ -121,22 +124,36 @@ export class ExtensionDraws {
     }
   }
 
-  #putInTube(pri: number): Command {
+  /**
+   * A put with the key of a job that is there, most often of one that waits for a batch; if none
+   * does, one that may wait.
+   */
+  #putDuplicate(pri: number): Command {
     const random = this.#simulation.random;
-    const tube = this.#simulation.tube();
+    const jobs = [...this.#simulation.model.jobs.values()].filter(({ policy }) => policy.key !== "");
+    const waiting = jobs.filter(({ policy }) => policy.after !== 0);
+    if (waiting.length === 0 && random.chance(0.5))
+      return this.#putInTube(pri, this.#simulation.tube(), "k", random.pick(BATCHES));
+    const job = random.pick(waiting.length > 0 && random.chance(0.7) ? waiting : jobs);
+    return this.#putInTube(pri, job?.tube.name ?? this.#simulation.tube(), job?.policy.key ?? "k", "");
+  }
+
+  #putInTube(pri: number, tube: string, key?: string, after?: string): Command {
+    const random = this.#simulation.random;
     const delayMs = random.pick(DELAYS_MS);
     const ttrSeconds = random.between(1, 4);
     const body = this.#simulation.body();
-    const options = this.#simulation.policies ? this.#putOptions(pri + body.length) : undefined;
-    const flows = this.#simulation.flows ? this.#batchOptions() : undefined;
+    const options = this.#simulation.policies ? this.#putOptions(pri + body.length, key) : undefined;
+    const flows = this.#simulation.flows ? this.#batchOptions(after) : undefined;
     const both = flows === undefined ? options : { ...(options ?? NO_OPTIONS), ...flows };
     return command.putInTube(tube, pri, delayMs, ttrSeconds, body, both);
   }
 
-  #batchOptions(): Pick<PutOptions, "batch" | "after" | "afterAny"> {
+  /** Draws the batches of a put. One whose `after` is given is of no batch: most would be refused. */
+  #batchOptions(given?: string): Pick<PutOptions, "batch" | "after" | "afterAny"> {
     const random = this.#simulation.random;
-    const batch = random.chance(0.7) ? random.pick(BATCHES) : "";
-    const after = random.chance(0.4) ? random.pick(BATCHES) : "";
+    const batch = given === undefined && random.chance(0.7) ? random.pick(BATCHES) : "";
+    const after = given ?? (random.chance(0.4) ? random.pick(BATCHES) : "");
     return { batch, after, afterAny: after !== "" && random.chance(0.5) };
   }
 
@@ -193,9 +210,9 @@ export class ExtensionDraws {
   }
 
   /** Draws the options of a put-in-tube; `chance` is any number. */
-  #putOptions(chance: number): PutOptions {
+  #putOptions(chance: number, ownKey?: string): PutOptions {
     const random = this.#simulation.random;
-    const key = random.pick(["", "", "k", "l"]);
+    const key = ownKey ?? random.pick(["", "", "k", "l"]);
     return {
       key,
       keyForMs: key === "" ? 0 : random.pick([0, 0, 700, 3000]),

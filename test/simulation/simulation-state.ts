@@ -46,6 +46,11 @@ export interface SimulationOptions {
    * out.
    */
   readonly flows?: boolean;
+  /**
+   * Whether puts often have the key of a job that is there, where jobs have options; every eleventh
+   * run by default if `extensions` is left out.
+   */
+  readonly duplicates?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
   /** Told of each act of the run, in words. */
@@ -88,6 +93,8 @@ export class SimulationState {
   readonly weights: boolean;
   /** Whether jobs belong to batches and wait for them, and schedules put some. */
   readonly flows: boolean;
+  /** Whether puts often have the key of a job that is there. */
+  readonly duplicates: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
   /** Whether clients abort batches at the moment a job comes. */
@@ -153,13 +160,20 @@ export class SimulationState {
     this.isUsual = options.jobMoves === undefined && options.extensions === undefined;
     const isDurable = options.durable ?? (this.isUsual && options.seed % 2 === 1);
     this.policies = this.extensions && (this.log === undefined || isDurable) && (options.policies ?? true);
-    // No draw, so that six seeds of seven are the same run as before there were weights.
-    this.weights = this.extensions && (options.weights ?? (this.isUsual && options.seed % 7 === 4));
-    // No draw, so that eight seeds of nine are the same run as before there were batches.
-    this.flows = this.extensions && (options.flows ?? (this.isUsual && options.seed % 9 === 7));
+    this.weights = this.#has(options.weights, 4, 7);
+    this.flows = this.#has(options.flows, 7, 9);
+    this.duplicates = this.policies && this.#has(options.duplicates, 8, 11);
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;
+  }
+
+  /**
+   * Returns whether clients send a kind of commands: as asked, or in one seed of `of`. It draws
+   * nothing, so that the other seeds are the same runs as before there were such commands.
+   */
+  #has(asked: boolean | undefined, place: number, of: number): boolean {
+    return this.extensions && (asked ?? (this.isUsual && this.options.seed % of === place));
   }
 
   get shape(): string {

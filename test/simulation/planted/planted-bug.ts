@@ -9,7 +9,15 @@ export interface PlantedBug {
   readonly name: string;
   readonly options: Pick<
     SimulationOptions,
-    "createServer" | "plant" | "extensions" | "policies" | "jobMoves" | "durable" | "weights" | "flows"
+    | "createServer"
+    | "plant"
+    | "extensions"
+    | "policies"
+    | "jobMoves"
+    | "durable"
+    | "weights"
+    | "flows"
+    | "duplicates"
   >;
 }
 

@@ -32,10 +32,17 @@ function blindly<Result>({ batches }: Engine, run: () => Result): Result {
 }
 
 export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
-  plantedInFlows("a put that replaces a job that waits for a batch makes it ready", (engine) => {
-    const putAgain = engine.changes.putAgain.bind(engine.changes);
-    engine.changes.putAgain = (...put) => blindly(engine, () => putAgain(...put));
-  }),
+  {
+    name: "a put that replaces a job that waits for a batch makes it ready",
+    options: {
+      plant: inEachEngine((engine) => {
+        const putAgain = engine.changes.putAgain.bind(engine.changes);
+        engine.changes.putAgain = (...put) => blindly(engine, () => putAgain(...put));
+      }),
+      ...FLOWS,
+      duplicates: true,
+    },
+  },
   plantedInFlows("a member that expires and is buried is still open", (engine) => {
     const { policies, batches } = engine;
     const runOne = policies.runOne.bind(policies);

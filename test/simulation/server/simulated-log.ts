@@ -60,7 +60,8 @@ export class SimulatedLog {
     const random = this.#random;
     this.syncEvery = random.pick<SyncEvery>([0, 0, 0, 50, 1000, "never"]);
     this.#clockMs = () => startsAtMs;
-    this.#wallMs += random.between(0, DOWN_MS_MAX);
+    // At least what `end` rounds off, or the clock would go back between two processes.
+    this.#wallMs += Math.max(1, random.between(0, DOWN_MS_MAX));
     this.disk.capacityBytes = Number.POSITIVE_INFINITY;
     const opened = await this.#openAtLast(shards);
     this.#nextId = opened.nextId;

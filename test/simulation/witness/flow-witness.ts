@@ -30,6 +30,12 @@ export class FlowWitness {
       this.#witness.sink.changed();
       return batch;
     };
+    const assumeEnd = engine.batchEnds.assume.bind(engine.batchEnds);
+    engine.batchEnds.assume = (facts) => {
+      const batch = assumeEnd(facts);
+      this.#witness.sink.followed(shard);
+      return batch;
+    };
     let waiting: number[] = [];
     let swept: number[] = [];
     let spared: number[] = [];
