@@ -95,6 +95,8 @@ export class Schedule extends (Counted as new () => ScheduleCounts) implements S
    * Meanwhile, this one puts no job.
    */
   readonly freezers: Map<number, number> = new Map();
+  /** How often the wall clock had gone ahead when the schedule was frozen. */
+  frozenAtJump = 0;
   /** When it next needs attention, on the wall clock. */
   readonly timer: Timer<Schedule> = new Timer<Schedule>(this);
 
@@ -150,6 +152,8 @@ export class ScheduleTable {
   /** Bytes of names, expressions and attributes. */
   textBytes = 0;
   readonly paused = new Set<Schedule>();
+  /** How often the wall clock has gone ahead. */
+  jumps = 0;
   /** Schedules whose tick was last refused, until it gets its job or is passed over. */
   readonly refused = new Set<Schedule>();
   /** Schedules whose next tick was set back with the wall clock. */
@@ -497,11 +501,20 @@ export class Schedules {
     const { heldMs, isFrozen, facts } = schedule;
     const { everyMs } = facts.timing;
     assert(heldMs > 0, "only a schedule whose tick went back is held");
-    // The shard that froze it ends the hold.
+    // It ends when the schedule goes on, here or on the shard that froze it.
     if (isFrozen || !this.#mayBeNext(schedule, heldMs, wallMs)) return;
     this.table.setHeld(schedule, 0);
     // Each tick of an interval may be its anchor.
     this.#moveTick(schedule, heldMs, everyMs > 0 ? heldMs - everyMs : schedule.anchorMs);
+  }
+
+  /**
+   * Lets a schedule go on that was frozen, or comes from another shard, since the wall clock had
+   * gone ahead `jumps` times: what it has missed of steps of the clock since is made up for.
+   */
+  goOn(schedule: Schedule, jumps: number, wallMs: number): void {
+    if (schedule.heldMs > 0 && this.table.jumps > jumps) this.endHold(schedule, wallMs);
+    this.correct(schedule, wallMs);
   }
 
   /** Returns whether a clock that was right may have set this tick: see `correct`. */

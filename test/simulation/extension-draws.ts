@@ -149,7 +149,7 @@ export class ExtensionDraws {
     return command.putInTube(tube, pri, delayMs, ttrSeconds, body, both);
   }
 
-  /** Draws the batches of a put. One whose `after` is given is of no batch: most would be refused. */
+  /** Draws the batches of a put. With a given `after`, it is of none: most would be refused. */
   #batchOptions(given?: string): Pick<PutOptions, "batch" | "after" | "afterAny"> {
     const random = this.#simulation.random;
     const batch = given === undefined && random.chance(0.7) ? random.pick(BATCHES) : "";

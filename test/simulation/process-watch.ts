@@ -80,7 +80,7 @@ export class ProcessWatch {
       for (const core of server.acceptors) this.#forget(core, this.#simulation.forgetful);
   }
 
-  /** Returns whether a shard that does not have a job leaves the answer to the acceptor's search. */
+  /** Returns whether a shard that lacks a job leaves the answer to the search of the acceptor. */
   #isSought(shard: number, id: number): boolean {
     const { engine, replies } = this.#simulation.server.shards[shard]!;
     const isProbe = (replies.request.flags & RequestFlag.Probe) !== 0;

@@ -1,13 +1,14 @@
 // Answers that never reach their client: what they carry has to be taken back.
 
-import type { Socket } from "node:net";
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
+
+type Socket = FastifyRequest["raw"]["socket"];
 
 /** Tells whether a successful response was written; call it when the response is closed. */
 export const wasSent = ({ raw, statusCode }: FastifyReply): boolean =>
   raw.writableFinished && statusCode < 400;
 
-/** Last answer on a connection that is to be taken back, and how much the client had sent by then. */
+/** The last such answer on a connection, and how much the client had sent by then. */
 interface LastAnswer {
   readonly bytesRead: number;
   readonly takeBack: () => void;

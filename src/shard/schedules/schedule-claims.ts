@@ -45,6 +45,8 @@ export interface Claim {
   /** Its number over all shards. */
   readonly number: number;
   readonly transfer: number;
+  /** How often the wall clock had gone ahead when it began. */
+  readonly jumps: number;
   /** The shards that have not answered yet. */
   left: number;
   /** The latest version that others have told of. */
@@ -116,7 +118,7 @@ export class ScheduleClaims {
 
   /** Claims a name: asks all other shards for it. */
   begin(name: string, id: number): Claim {
-    const { shard, shards, nextNumber } = this.#options;
+    const { schedules, shard, shards, nextNumber } = this.#options;
     assert(!this.#open.has(name), "a shard claims a name once at a time");
     assert(shards > 1, "a single shard claims no names");
     this.#lastTransfer = (this.#lastTransfer + 1) % TRANSFERS;
@@ -126,6 +128,7 @@ export class ScheduleClaims {
       id,
       number: nextNumber(),
       transfer,
+      jumps: schedules.table.jumps,
       left: shards - 1,
       latest: 0,
       found: undefined,
@@ -208,6 +211,7 @@ export class ScheduleClaims {
     const schedule = table.get(name);
     let attributes = new Uint8Array(0);
     if (schedule !== undefined) {
+      if (!schedule.isFrozen) schedule.frozenAtJump = table.jumps;
       schedule.freezers.set(to, number);
       table.setTimer(schedule);
       attributes = this.#attributesOf(schedule);
@@ -293,7 +297,8 @@ export class ScheduleClaims {
       if (schedule.version < version) table.remove(schedule);
       else {
         table.setTimer(schedule);
-        schedules.correct(schedule, wallMs());
+        schedules.goOn(schedule, schedule.frozenAtJump, wallMs());
+        if (!schedule.isFrozen) schedule.frozenAtJump = 0;
       }
     }
     // Also if the schedule is gone by now: its questions must not wait for ever.

@@ -120,7 +120,10 @@ export class ScheduleTurns {
   }
 
   #lookForSteps(offsetMs: number): void {
-    if (offsetMs > this.#offsetMs + BACK_MS_MAX) this.#held = this.#schedules.table.held.values();
+    if (offsetMs > this.#offsetMs + BACK_MS_MAX) {
+      this.#schedules.table.jumps++;
+      this.#held = this.#schedules.table.held.values();
+    }
     this.#offsetMs = offsetMs;
     if (offsetMs < this.#highestOffsetMs - BACK_MS_MAX) {
       this.#suspects = this.#schedules.table.values();
@@ -301,9 +304,11 @@ class ScheduleSetter {
     const isSet =
       (isHere || !schedules.table.isFull) &&
       schedules.set(known?.id ?? id, known === undefined, facts, progress, body);
-    // An older schedule may continue where a clock that was ahead has left it.
-    if (isSet && known !== undefined)
-      schedules.correct(schedules.table.get(facts.name)!, this.#options.wallMs());
+    // An older schedule may continue where a clock that was ahead, or behind, has left it.
+    if (isSet && known !== undefined) {
+      const { table } = schedules;
+      schedules.goOn(table.get(facts.name)!, claim?.jumps ?? table.jumps, this.#options.wallMs());
+    }
     if (claim !== undefined) claims.end(claim, isSet ? version : 0);
     return isSet;
   }

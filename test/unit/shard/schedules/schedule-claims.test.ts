@@ -13,6 +13,7 @@ import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
+import { ScheduleTurns } from "../../../../src/shard/schedules/shard-schedules.ts";
 import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { tubeOn } from "../../../support/tube-on.ts";
@@ -349,6 +350,49 @@ describe("the end of another shard's claim", () => {
       [schedule.nextMs, other.schedules.table.timers.nextAtMs],
       [1000 + EVERY_MS, 1000 + EVERY_MS],
     );
+  });
+
+  it("brings back the tick from before the clock went back, if it was set right meanwhile", () => {
+    const shards = new Shards(2);
+    const [own, other] = shards.nodes as [Node, Node];
+    const { schedules } = other;
+    const clocks = { wallOffsetMs: () => shards.wallMs, clock: () => 0, mayLog: () => true };
+    const turns = new ScheduleTurns({ schedules, ...clocks });
+    const right = 1000 * EVERY_MS;
+    const schedule = shards.put(1, 5, 1, right + EVERY_MS);
+    schedule.anchorMs = right;
+    let nowMs = 0;
+    const look = (wallMs: number): number => {
+      shards.wallMs = wallMs;
+      nowMs += 2000;
+      while (turns.dueAtMs <= nowMs) turns.step(nowMs);
+      return schedule.nextMs;
+    };
+    assert.equal(look(right), right + EVERY_MS);
+    assert.ok(look(1000) < right, "the clock went back");
+    const claim = own.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    assert.ok(look(right) < right, "nothing moves the tick of a schedule that is frozen");
+    own.claims.end(claim, 0);
+    shards.deliver(/end/);
+    assert.deepEqual(
+      [schedule.nextMs, schedule.heldMs, schedules.table.timers.nextAtMs],
+      [right + EVERY_MS, 0, right + EVERY_MS],
+    );
+  });
+
+  it("leaves the hold of a schedule if the clock stayed behind", () => {
+    const shards = new Shards(2);
+    const [own, other] = shards.nodes as [Node, Node];
+    const schedule = shards.put(1, 5, 1);
+    other.schedules.table.setHeld(schedule, 1000 + 2 * EVERY_MS);
+    const claim = own.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    own.claims.end(claim, 0);
+    shards.deliver(/end/);
+    assert.deepEqual([schedule.nextMs, schedule.heldMs], [1000, 1000 + 2 * EVERY_MS]);
   });
 
   it("changes nothing on a shard whose schedule another one has set since", () => {
