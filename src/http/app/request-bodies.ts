@@ -11,6 +11,10 @@ import { Problem } from "../api/problem.ts";
  * Maximum number of values, including nested ones. One byte of input can become an object of fifty.
  */
 const VALUES_MAX = 250_000;
+/** Maximum number of fields of an object. V8 hashes each name, and no request needs more. */
+const FIELDS_MAX = 1000;
+/** Fewest characters of a field of JSON, with its colon and comma. */
+const FIELD_CHARS = 5;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -18,18 +22,29 @@ const BACKSLASH = 0x5c;
 const tooMany = (): Problem =>
   new Problem("body-too-big", `A request can have at most ${VALUES_MAX} values; send a large body as it is.`);
 
-/** Throws if the JSON has too many values. Syntax is checked later. */
+const tooManyFields = (): Problem =>
+  new Problem("bad-request", `An object in a request can have at most ${FIELDS_MAX} fields.`);
+
+/** Throws if the JSON has too many values or fields. Syntax is checked later. */
 export function checkJsonSize(text: string): void {
-  if (text.length < VALUES_MAX) return;
+  if (text.length < FIELDS_MAX * FIELD_CHARS) return;
   let values = 0;
+  /** Fields so far of the objects that are open, outermost first. */
+  const fields: number[] = [];
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
-    else if (code === 0x2c || code === 0x5b || code === 0x7b) {
-      // Commas and opening brackets: together at least as many as values, minus one.
-      if (++values > VALUES_MAX) throw tooMany();
-    }
+    else if (code === 0x3a || code === 0x7b || code === 0x7d) countField(fields, code);
+    // Commas and opening brackets: together at least as many as values, minus one.
+    if ((code === 0x2c || code === 0x5b || code === 0x7b) && ++values > VALUES_MAX) throw tooMany();
   }
+}
+
+/** Counts the fields of open objects at a colon or a brace. */
+function countField(fields: number[], code: number): void {
+  if (code === 0x7b) fields.push(0);
+  else if (code === 0x7d) fields.pop();
+  else if (++fields[fields.length - 1]! > FIELDS_MAX) throw tooManyFields();
 }
 
 /** Returns the position of the closing quote of the string that begins at `begin`. */
@@ -138,6 +153,7 @@ function checkMsgpackShape(bytes: Buffer): void {
 function opened(head: number, count: number, depth: number): Open {
   if (depth > DEPTH_MAX) refuse(`The request is nested more than ${DEPTH_MAX} deep.`);
   const isMap = head < 0x90 || head >= 0xde;
+  if (isMap && count > FIELDS_MAX) throw tooManyFields();
   return isMap ? { left: 2 * count, keys: new Set(), key: "" } : { left: count, keys: undefined, key: "" };
 }
 
