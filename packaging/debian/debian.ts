@@ -34,6 +34,15 @@ export const DEBIAN: Readonly<Record<Architecture, string>> = { x64: "amd64", ar
 /** Libraries that Node 26 needs, with the versions of the newest symbols that it uses. */
 const DEPENDS = "adduser, libatomic1, libc6 (>= 2.28), libgcc-s1 | libgcc1, libstdc++6 (>= 7)";
 
+/** What documents and alerts refer to. */
+const DEPLOYED = [
+  "src/protocol/README.md",
+  "deploy/prometheus/alerts.yaml",
+  "deploy/prometheus/prometheus.yaml",
+  "deploy/grafana/dashboard.json",
+  "deploy/grafana/provisioning.yaml",
+];
+
 export interface DebianPackage {
   /** The executable for this architecture, and the folder with the bundle, which runs here. */
   readonly executable: string;
@@ -98,6 +107,10 @@ async function fill(
   put(folder, `${documents}/changelog.gz`, compressed(readFileSync(join(ROOT, "CHANGELOG.md"), "utf8")));
   put(folder, `${documents}/copyright`, copyright());
   put(folder, `${documents}/licences.txt.gz`, compressed(readFileSync(join(bundle, "licences.txt"), "utf8")));
+  // In the folders of the sources, so that links between documents work.
+  const pages = globSync("docs/*.{md,png}", { cwd: ROOT });
+  for (const file of [...pages, ...DEPLOYED])
+    put(folder, `${documents}/${file}`, readFileSync(join(ROOT, file)));
   const ofNode = readFileSync(join(nodePackage(architecture), "LICENSE"), "utf8");
   put(folder, `${documents}/licences-node.txt.gz`, compressed(ofNode));
 }
@@ -115,6 +128,10 @@ function unitOf(name: string): string {
   return readFileSync(join(ROOT, "deploy/systemd", name), "utf8")
     .replace(/^# \/etc\/systemd\/system\/.*\n/, "")
     .replace(/^(?:Environment=NODE_COMPILE_CACHE|CacheDirectory)=.*\n/gm, "")
+    .replace(
+      /^Documentation=.*$/m,
+      "Documentation=man:runnerbean(1) file:///usr/share/doc/runnerbean/docs/README.md",
+    )
     .replaceAll("/usr/local/bin/", "/usr/bin/");
 }
 

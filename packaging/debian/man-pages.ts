@@ -20,16 +20,42 @@ function optionsIn(help: string): string {
   return lines.map(([, term, text]) => entry(term!, text!)).join("");
 }
 
-const toolsOf = (command: Command, path: string): string =>
-  command.commands
-    .map((tool) => {
-      const name = `${path} ${tool.name()}`;
-      if (tool.commands.length > 0) return toolsOf(tool, name);
-      const options = tool.options.map(({ flags, description }) => entry(flags, description));
-      const synopsis = `${name} ${tool.usage().replace("[options] ", "").replace("[options]", "")}`.trim();
-      return `${entry(synopsis, tool.description())}.RS\n${options.join("")}.RE\n`;
-    })
-    .join("");
+/** The options that all tools share which ask a server. Their own pages only name them. */
+const COMMON = ["--url", "--port", "--token", "--ca", "--timeout", "--json"];
+const isCommon = (tool: Command): boolean =>
+  tool.options.filter(({ long }) => COMMON.includes(`${long}`)).length > 2;
+
+/** Returns the entry of a tool, and of those within it. */
+const entriesOf = (tool: Command, path: string): string => {
+  const name = `${path} ${tool.name()}`;
+  if (tool.commands.length > 0) return tool.commands.map((child) => entriesOf(child, name)).join("");
+  const own = tool.options.filter(({ long }) => !isCommon(tool) || !COMMON.includes(`${long}`));
+  const options = own.map(({ flags, description }) => entry(flags, description));
+  const synopsis = `${name} ${tool.usage().replace("[options] ", "").replace("[options]", "")}`.trim();
+  return `${entry(synopsis, tool.description())}.RS\n${options.join("")}.RE\n`;
+};
+
+const asksServer = (tool: Command): boolean => isCommon(tool) || tool.commands.some(asksServer);
+
+function toolPage(tool: Command, version: string): string {
+  const name = `runnerbean-${tool.name()}`;
+  const common = asksServer(tool)
+    ? `.SH COMMON OPTIONS\n${escaped(`${COMMON.join(", ")}: see`)}\n.BR runnerbean (1).\n`
+    : "";
+  return (
+    head(name, 1, version, tool.description()) +
+    `.SH COMMANDS\n${entriesOf(tool, "runnerbean")}${common}.SH SEE ALSO\n.BR runnerbean (1)\n`
+  );
+}
+
+/** Options by their first tool, which stand for those of all. */
+function commonOptions(tools: Command): string {
+  const all = tools.commands.flatMap((tool) => [tool, ...tool.commands]).filter(isCommon);
+  return COMMON.map((flag) => {
+    const option = all.flatMap(({ options }) => options).find(({ long }) => long === flag);
+    return option === undefined ? "" : entry(option.flags, option.description);
+  }).join("");
+}
 
 interface Described {
   readonly version: string;
@@ -48,7 +74,10 @@ export function manPages({ version, help, tools, example }: Described): Map<stri
     `.SH DESCRIPTION\n${escaped(
       "Without a tool, starts a server for the commands of beanstalkd and for its own extensions. With a log (-b), acknowledged jobs survive a crash.",
     )}\n.SH OPTIONS\n${optionsIn(help)}` +
-    `.SH TOOLS\nThese don't start a server.\n${toolsOf(tools, "runnerbean")}` +
+    `.SH TOOLS\nThese don't start a server. Each has a page of its own, such as\n.BR runnerbean\\-put (1).\n${tools.commands
+      .map((tool) => entry(`runnerbean ${tool.name()}`, tool.description()))
+      .join("")}` +
+    `.SH OPTIONS OF TOOLS THAT ASK A SERVER\n${commonOptions(tools)}` +
     `.SH FILES\n${entry("/etc/runnerbean/runnerbean.toml", "settings of the service")}${entry("/var/lib/runnerbean", "its log")}` +
     `.SH SEE ALSO\n.BR runnerbean.toml (5),\nhttps://github.com/runnerbean/runnerbean/tree/main/docs\n`;
   const settings =
@@ -57,6 +86,7 @@ export function manPages({ version, help, tools, example }: Described): Map<stri
     `.SH SEE ALSO\n.BR runnerbean (1)\n`;
   return new Map([
     ["man1/runnerbean.1", server],
+    ...tools.commands.map((tool) => [`man1/runnerbean-${tool.name()}.1`, toolPage(tool, version)] as const),
     ["man5/runnerbean.toml.5", settings],
   ]);
 }

@@ -60,9 +60,9 @@ cp "$old" "$root/root/old.deb"
 cp "$new" "$root/root/new.deb"
 bare() { chroot "$root" env -i "${environment[@]}" bash -c "cd ~ && $1"; }
 install() {
-  bare "apt-get install -y -qq --no-install-recommends ./$1 >install.log 2>&1" || {
+  alone "dpkg -i ./$1 >install.log 2>&1" || {
     bare 'tail -20 install.log'
-    fail "apt-get install ./$1"
+    fail "dpkg -i $1"
   }
 }
 
@@ -93,7 +93,63 @@ serve() {
   say "replies: $replies"
 }
 
+# Runs a command of the root in a network of its own, where the ports are free.
+alone() {
+  unshare --net bash -euo pipefail -c "environment=($environment_text); ip link set lo up; bare \"\$1\"" bash "$1"
+}
+
 bare 'apt-get update -qq'
+bare 'apt-get install -y -qq --no-install-recommends adduser libatomic1 libgcc-s1 libstdc++6 beanstalkd >install.log 2>&1' ||
+  { bare 'tail -20 install.log' && fail 'apt-get install beanstalkd'; }
+
+say 'installs while beanstalkd has the port'
+alone 'install -d -o beanstalkd /var/lib/beanstalkd
+  runuser -u beanstalkd -- beanstalkd -b /var/lib/beanstalkd -f 0 &
+  until { exec 3<>/dev/tcp/127.0.0.1/11300; } 2>/dev/null; do sleep 0.1; done
+  printf "put 7 0 60 3\r\nold\r\nquit\r\n" >&3 && grep -q "INSERTED 1" <&3
+  dpkg -i new.deb >install.log 2>&1 || { tail install.log; exit 1; }
+  grep "^runnerbean: " install.log
+  runnerbean doctor --config /etc/runnerbean/runnerbean.toml >doctor.log || test $? = 2
+  grep -q "^fail  port .*11300: beanstalkd" doctor.log || { cat doctor.log; exit 1; }
+  kill %1 && wait || true' >"$work/beside.log" || { cat "$work/beside.log" && fail 'the installation beside beanstalkd'; }
+line='runnerbean: beanstalkd uses port 11300, so the service is not started. Next step: /usr/share/doc/runnerbean/docs/replace-beanstalkd.md'
+[[ $(grep '^runnerbean: ' "$work/beside.log") == "$line" ]] || { cat "$work/beside.log" && fail 'the next step'; }
+bare 'test -s /usr/share/doc/runnerbean/docs/replace-beanstalkd.md' || fail 'the page of the next step'
+bare 'test ! -e /etc/systemd/system/multi-user.target.wants/runnerbean.service' || fail 'the unit is enabled'
+
+say 'takes over its jobs, as the page says'
+page=$root/usr/share/doc/runnerbean/docs/replace-beanstalkd.md
+copy=$(sed -n 's/^    sudo \(install .*binlog.*\)/\1/p' "$page")
+[[ -n $copy ]] || fail 'the page has no command that copies'
+bare "$copy" || fail "$copy"
+bare 'runnerbean config check /etc/runnerbean/runnerbean.toml' || fail 'config check'
+serve 'reserve\r\n'
+[[ $replies == 'RESERVED 1 3  old  ' ]] || fail "replies: $replies"
+
+say 'judges files as the user of the service'
+bare 'runnerbean token add mailer --role worker --token-file /etc/runnerbean/tokens' >/dev/null || fail 'token add'
+bare 'test "$(stat -c %U:%a /etc/runnerbean/tokens)" = runnerbean:600' || fail 'the owner of the tokens'
+with() { # with LINE: checks the configuration with one more line, and expects the message $2.
+  bare "cp /etc/runnerbean/runnerbean.toml before && echo '$1' | cat - before >/etc/runnerbean/runnerbean.toml
+    runnerbean config check /etc/runnerbean/runnerbean.toml >check.log 2>&1; cat before >/etc/runnerbean/runnerbean.toml"
+  bare "cat check.log" | grep -qE "$2" || { bare 'cat check.log' && fail "config check with $1"; }
+}
+with 'token-file = "/etc/runnerbean/tokens"' 'is right for the service, which runs as runnerbean'
+bare 'chown root /etc/runnerbean/tokens'
+with 'token-file = "/etc/runnerbean/tokens"' 'permission denied'
+bare 'sed -i "s/^binlog = .*/binlog = \"\/var\/lib\/beanstalkd\"/" /etc/runnerbean/runnerbean.toml'
+bare 'chown root: /var/lib/beanstalkd && chmod 755 /var/lib/beanstalkd'
+with '# nothing' "can't write to /var/lib/beanstalkd .EACCES.: chown -R runnerbean: /var/lib/beanstalkd"
+bare 'chown -R runnerbean: /var/lib/beanstalkd'
+with '# nothing' 'is right'
+bare 'mkdir -m 777 /srv/log && sed -i "s/^binlog = .*/binlog = \"\/srv\/log\"/" /etc/runnerbean/runnerbean.toml'
+with '# nothing' 'ReadWritePaths=/srv/log'
+
+say 'purges it with a socket unit that was enabled'
+bare 'mkdir -p /etc/systemd/system/sockets.target.wants && ln -s /usr/lib/systemd/system/runnerbean.socket /etc/systemd/system/sockets.target.wants/'
+bare 'apt-get purge -y -qq runnerbean beanstalkd >/dev/null 2>&1 && rm -rf /srv/log' || fail 'apt-get purge'
+bare '! find / -xdev -name "*runnerbean*" -not -path "/proc/*" -not -path "/root/*" | grep .' || fail 'purge left files'
+
 say "installs the old one: $(bare 'dpkg-deb -f old.deb Package Version Architecture' | tr '\n' ' ')"
 install old.deb
 bare 'test "$(stat -c %U:%a /var/lib/runnerbean)" = runnerbean:700' || fail 'the folder of the log'

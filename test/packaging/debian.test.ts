@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync } from "node:fs";
+import { cpSync, globSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -11,6 +11,7 @@ import manifest from "../../package.json" with { type: "json" };
 import { type DebianPackage, makeDebianPackage } from "../../packaging/debian/debian.ts";
 import { makeExecutable } from "../../packaging/executable/executable.ts";
 import { HERE } from "../../packaging/node.ts";
+import { allCommands } from "../../src/server/tools/subcommands.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { bundleServer } from "../support/server/server-bundle.ts";
@@ -27,10 +28,15 @@ usr/share/doc/runnerbean/copyright
 usr/share/doc/runnerbean/licences-node.txt.gz
 usr/share/doc/runnerbean/licences.txt.gz
 usr/share/fish/vendor_completions.d/runnerbean.fish
-usr/share/man/man1/runnerbean.1.gz
 usr/share/man/man5/runnerbean.toml.5.gz
 usr/share/zsh/vendor-completions/_runnerbean
+usr/share/doc/runnerbean/deploy/grafana/dashboard.json
+usr/share/doc/runnerbean/deploy/grafana/provisioning.yaml
+usr/share/doc/runnerbean/deploy/prometheus/alerts.yaml
+usr/share/doc/runnerbean/deploy/prometheus/prometheus.yaml
+usr/share/doc/runnerbean/src/protocol/README.md
 `;
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 describe("the package for Debian", () => {
   /** What packages are made of. What is in an executable doesn't matter to a package. */
@@ -52,7 +58,16 @@ describe("the package for Debian", () => {
     assert.ok(one!.equals(two!));
     const lines = execFileSync("dpkg-deb", ["-c", made[0]!], { encoding: "utf8" }).trim().split("\n");
     const names = lines.map((line) => /\.\/(.*)$/.exec(line)![1]!).filter((name) => !/^$|\/$/.test(name));
-    assert.deepEqual(names.sort(), FILES.trim().split("\n").sort());
+    const tools = (await allCommands()).commands.map((tool) => tool.name());
+    const pages = ["runnerbean", ...tools.map((tool) => `runnerbean-${tool}`)];
+    const documents = globSync("docs/*.{md,png}", { cwd: ROOT });
+    assert.ok(documents.includes("docs/replace-beanstalkd.md"));
+    const expected = [
+      ...FILES.trim().split("\n"),
+      ...pages.map((name) => `usr/share/man/man1/${name}.1.gz`),
+      ...documents.map((file) => `usr/share/doc/runnerbean/${file}`),
+    ];
+    assert.deepEqual(names.sort(), expected.sort());
     for (const line of lines) assert.match(line, /^(?:drwxr-xr-x|-rwxr-xr-x|-rw-r--r--) root\/root /);
     execFileSync("dpkg-deb", ["-R", made[0]!, join(folder, "raw")]);
     const read = (path: string): string => readFileSync(join(folder, "raw", path), "utf8");
@@ -71,7 +86,16 @@ describe("the package for Debian", () => {
     assert.ok(flags.length > 30);
     for (const flag of flags)
       assert.match(page("man1/runnerbean.1.gz"), new RegExp(`^\\.B .*${flag.replaceAll("-", "\\\\-")}`, "m"));
-    assert.match(page("man1/runnerbean.1.gz"), /^\.B runnerbean binlog inspect /m);
+    assert.match(page("man1/runnerbean-binlog.1.gz"), /^\.B runnerbean binlog inspect /m);
+    assert.match(page("man1/runnerbean-put.1.gz"), /^\.B \\-\\-unique <key>/m);
+    const longest = Math.max(...tools.map((tool) => page(`man1/runnerbean-${tool}.1.gz`).split("\n").length));
+    assert.ok(longest < 250, `${longest} lines`);
+    // The options of all tools stand in one page.
+    assert.doesNotMatch(page("man1/runnerbean-put.1.gz"), /^\.B \\-\\-token/m);
+    assert.match(page("man1/runnerbean.1.gz"), /^\.B \\-\\-token <token>/m);
+    const unit = read("usr/lib/systemd/system/runnerbean.service");
+    const leadsTo = /^Documentation=.*file:\/\/\/(\S+)/m.exec(unit)?.[1] ?? assert.fail(unit);
+    assert.ok(names.includes(leadsTo), leadsTo);
     assert.match(page("man5/runnerbean.toml.5.gz"), /^# max\\-memory = /m);
     for (const script of ["postinst", "prerm", "postrm"])
       assert.equal(spawnSync("sh", ["-n", join(folder, "raw/DEBIAN", script)]).status, 0, script);

@@ -5,10 +5,10 @@ import { readFileSync } from "node:fs";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 
 /**
- * Returns the user's group id, from the name service if there is one. Throws an OperatorError for
- * an unknown user.
+ * Returns the user's numbers, from the name service if there is one. Throws an OperatorError for an
+ * unknown user.
  */
-function primaryGroupOf(user: string): number {
+export function idsOf(user: string): { user: number; group: number } {
   let entries: string;
   try {
     entries = execFileSync("getent", ["passwd", user], {
@@ -27,12 +27,13 @@ function primaryGroupOf(user: string): number {
   }
   const entry = entries.split("\n").find((line) => line.startsWith(`${user}:`));
   if (entry === undefined) throw new OperatorError(`no such user: "${user}"`, ExitCode.UserUnknown);
-  return Number(entry.split(":")[3]);
+  const [, , id, group] = entry.split(":");
+  return { user: Number(id), group: Number(group) };
 }
 
 /** Switches the whole process. Call it after binding and before serving. */
 export function switchUser(user: string): void {
-  const group = primaryGroupOf(user);
+  const { group } = idsOf(user);
   try {
     (process as typeof process & { initgroups(user: string, group: number): void }).initgroups(user, group);
     process.setgid!(group);

@@ -1,16 +1,19 @@
 // `runnerbean config`: checks a file, shows effective settings with their origin, and prints an
 // example of all settings.
 
+import { resolve } from "node:path";
 import { Command } from "commander";
 import { print, tell } from "../../cli/output.ts";
 import { exampleSettings, printSettings } from "../../config/write-settings.ts";
 import { checkGroupOptions } from "../lifecycle/group-role.ts";
+import { switchUser } from "../lifecycle/process.ts";
 import { readAccessRules, readTls } from "../listeners/access-rules.ts";
 import { checkSocketPaths } from "../listeners/listen-address.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import { checkFile, faultsText, messageOf, parseOptions } from "../options/options.ts";
 import { PROGRAM } from "../options/program.ts";
 import { defaultSettings, SETTINGS } from "../options/settings.ts";
+import { directoryFault, type ServiceUnit, serviceUnit } from "./service-unit.ts";
 
 // Faults of a configuration, as a start would find them: first each key, then conflicts and files.
 
@@ -39,6 +42,20 @@ export function configFaults(path: string, flags: readonly string[]): string {
     .join("\n");
 }
 
+/** Returns the unit of the service if this is its file. */
+export function serviceOf(path: string): ServiceUnit | undefined {
+  const unit = serviceUnit();
+  return unit?.config !== undefined && resolve(path) === unit.config ? unit : undefined;
+}
+
+/** Returns what would keep the service from writing its log. */
+function logFaults(path: string, flags: readonly string[], unit: ServiceUnit): string {
+  const options = parseOptions([...flags, "--config", path], PROGRAM, {});
+  if ("exitCode" in options || options.binlog === undefined) return "";
+  const fault = directoryFault(options.binlog, unit);
+  return fault === undefined ? "" : `${path}: binlog: ${fault.found}: ${fault.todo}`;
+}
+
 function faultOf(look: () => void): string | undefined {
   try {
     look();
@@ -58,9 +75,14 @@ export function configCommand(): Command {
         "otherwise with 5. After --, give flags of the server to check them, too",
     )
     .action((path: string, flags: string[]) => {
-      const faults = configFaults(path, flags);
-      if (faults === "") print(`${path} is right`);
-      else fail(faults);
+      const unit = serviceOf(path);
+      // Root may read what the service may not.
+      const user = process.getuid!() === 0 ? unit?.user : undefined;
+      if (user !== undefined) switchUser(user);
+      const faults = configFaults(path, flags) || (unit === undefined ? "" : logFaults(path, flags, unit));
+      const forWhom = user === undefined ? "" : ` for the service, which runs as ${user}`;
+      if (faults === "") print(`${path} is right${forWhom}`);
+      else fail(user === undefined ? faults : `${faults}\n(judged${forWhom})`);
     });
   config
     .command("print")

@@ -128,26 +128,31 @@ function isOldServer(version: string): boolean {
   return false;
 }
 
-/** Connects to each server and returns the problems found. */
+/** Connects to a log server and returns its version, or what is wrong with it. */
+export async function logServerOf(
+  url: GroupUrl,
+  server: string,
+): Promise<{ found: string; problem: string | undefined }> {
+  try {
+    const log = await JetStreamLog.connect({ ...url, servers: [server] }, "runnerbean replica check", false);
+    const { name, version } = log.server;
+    await log.close();
+    const found = `${server}: ${name}, nats-server ${version}`;
+    if (!isOldServer(version)) return { found, problem: undefined };
+    const newer = `${SERVER_MIN.join(".")} or newer, of Debian 13 or https://github.com/nats-io/nats-server/releases`;
+    return { found, problem: `${server}: nats-server ${version} does not obey sync_interval: use ${newer}` };
+  } catch (error) {
+    return { found: "", problem: `${server}: ${(error as Error).message}` };
+  }
+}
+
+/** Prints what each server is, and returns the problems found. */
 async function checkServers(url: GroupUrl): Promise<string[]> {
   const problems: string[] = [];
   for (const server of url.servers) {
-    try {
-      const log = await JetStreamLog.connect(
-        { ...url, servers: [server] },
-        "runnerbean replica check",
-        false,
-      );
-      const { name, version } = log.server;
-      await log.close();
-      print(`${server}: ${name}, nats-server ${version}`);
-      if (isOldServer(version))
-        problems.push(
-          `${server}: nats-server ${version} does not obey sync_interval: use ${SERVER_MIN.join(".")} or newer, of Debian 13 or https://github.com/nats-io/nats-server/releases`,
-        );
-    } catch (error) {
-      problems.push(`${server}: ${(error as Error).message}`);
-    }
+    const { found, problem } = await logServerOf(url, server);
+    if (found !== "") print(found);
+    if (problem !== undefined) problems.push(problem);
   }
   return problems;
 }

@@ -85,6 +85,7 @@ function exitAsServer(command: Command): void {
 async function commandsFor(word: string): Promise<Command[]> {
   if (word === "binlog") return [await binlogCommand()];
   if (word === "restore") return [(await import("../../binlog/tools/cli.ts")).restoreCommand()];
+  if (word === "doctor") return [(await import("./doctor-command.ts")).doctorCommand()];
   if (word === "config") return [(await import("./config-command.ts")).configCommand()];
   if (word === "replica") return [(await import("./replica-command.ts")).replicaCommand().name("replica")];
   if (word === "token") return [(await import("./token-command.ts")).tokenCommand()];
@@ -103,7 +104,7 @@ async function binlogCommand(): Promise<Command> {
 /** Returns all tools as one tree. */
 export async function allCommands(): Promise<Command> {
   const program = new Command(PROGRAM);
-  for (const word of ["", "binlog", "config", "replica", "restore", "token"])
+  for (const word of ["", "binlog", "config", "doctor", "replica", "restore", "token"])
     for (const command of await commandsFor(word)) program.addCommand(command);
   const { completionCommand } = await import("../../cli/commands/completion.ts");
   const help = new Command("help").description("show the help of a tool, or of the server");

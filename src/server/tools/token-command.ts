@@ -1,6 +1,7 @@
 // `runnerbean token`: adds, lists and removes lines of the token file. A secret is printed once and
 // stored nowhere.
 
+import { chownSync, statSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES } from "../../access/identity.ts";
@@ -14,8 +15,10 @@ import {
   tokenLine,
 } from "../../access/token-file.ts";
 import { print, tell } from "../../cli/output.ts";
+import { idsOf } from "../lifecycle/process.ts";
 import { readTokens, readTokenText, writeTokenText } from "../listeners/access-rules.ts";
 import { ExitCode, OperatorError } from "../options/operator-error.ts";
+import { serviceUnit } from "./service-unit.ts";
 
 interface AddOptions {
   readonly tokenFile: string;
@@ -98,9 +101,21 @@ async function add(name: string, options: AddOptions): Promise<void> {
     const lines = faults.map(({ line, message }) => `${path}:${line}: ${message}`);
     throw new OperatorError(lines.join("\n"), ExitCode.Usage);
   }
+  const owner = statSync(path, { throwIfNoEntry: false }) === undefined ? serviceUser() : undefined;
   writeTokenText(path, next);
+  if (owner !== undefined) {
+    chownSync(path, owner.user, owner.group);
+    tell(`${path} belongs to ${owner.name}, the user of the service`);
+  }
   if (secret !== undefined) print(secret);
   tell(`added ${name} to ${path}; kill -HUP makes a running server accept it`);
+}
+
+/** Returns the user of the service if root may give files away, and the service has a user. */
+function serviceUser(): { name: string; user: number; group: number } | undefined {
+  const name = process.getuid!() === 0 ? serviceUnit()?.user : undefined;
+  const ids = name === undefined ? undefined : idsOf(name);
+  return name === undefined || ids === undefined ? undefined : { name, ...ids };
 }
 
 async function newProof(options: AddOptions): Promise<{ secret?: string; proof: Proof }> {

@@ -70,7 +70,8 @@ const TABLE: Readonly<Record<string, string>> = {
     "base message access http protocol config replica acceptor acceptor/admission binlog/segments",
   "server/lifecycle": "./options threads replica ring config message",
   "server/listeners": "./options threads access ring config message acceptor/{admission,sockets}",
-  "server/tools": "./{lifecycle,listeners,options} base access cli config replica binlog/tools cli/commands",
+  "server/tools":
+    "./{lifecycle,listeners,options} base access cli config replica binlog/tools cli/commands uring",
   server:
     "./{lifecycle,listeners,options,tools} threads loop base binlog ring shard http config message acceptor acceptor/{admission,state}",
 };

@@ -65,6 +65,10 @@ const KEEPERS: readonly Keeper[] = [
       "server/options/log.ts",
       "server/listeners/access-rules.ts",
       "server/run.ts",
+      // What the service may write to, and how fast its disk is.
+      "server/tools/service-unit.ts",
+      "server/tools/doctor-command.ts",
+      "server/tools/token-command.ts",
       "cli/commands/backup.ts",
       // Standard output without blocking.
       "cli/commands/shadow.ts",

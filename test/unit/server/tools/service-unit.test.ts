@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { directoryFault, serviceUnit } from "../../../../src/server/tools/service-unit.ts";
+import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
+
+const DEPLOYED = fileURLToPath(new URL("../../../../deploy/systemd", import.meta.url));
+
+describe("the unit of the service", () => {
+  it("is read with its drop-ins, the later of which win", (t) => {
+    const own = temporaryFolder(t, "unit");
+    mkdirSync(join(own, "runnerbean.service.d"));
+    writeFileSync(
+      join(own, "runnerbean.service.d/override.conf"),
+      "[Service]\nUser=queue\nLimitNOFILE=1000:2000\nReadWritePaths=/srv/a -/srv/b\n",
+    );
+    assert.equal(serviceUnit([own]), undefined);
+    const unit = serviceUnit([own, DEPLOYED]) ?? assert.fail();
+    assert.equal(unit.user, "queue");
+    assert.equal(unit.config, "/etc/runnerbean/runnerbean.toml");
+    assert.equal(unit.descriptors, 2000);
+    assert.deepEqual(unit.writable, [
+      "/var/lib/runnerbean",
+      "/var/cache/runnerbean",
+      "/run/runnerbean",
+      "/var/lib/beanstalkd",
+      "/srv/a",
+      "/srv/b",
+    ]);
+    assert.equal(serviceUnit([DEPLOYED])?.user, "runnerbean");
+  });
+
+  it("says what keeps it from writing to a directory", (t) => {
+    const unit = serviceUnit([DEPLOYED]) ?? assert.fail();
+    const outside = directoryFault("/srv/log", unit) ?? assert.fail();
+    assert.match(outside.found, /read-only for the service/);
+    assert.match(outside.todo, /ReadWritePaths=\/srv\/log$/);
+    // A name that only begins like a permitted one.
+    assert.match(directoryFault("/var/lib/runnerbean-2", unit)?.found ?? "", /read-only/);
+    const folder = temporaryFolder(t, "log");
+    assert.equal(directoryFault(folder, undefined), undefined);
+    assert.match(directoryFault(join(folder, "none"), undefined)?.todo ?? "", /^install -d -o USER -m 700 /);
+    writeFileSync(join(folder, "file"), "");
+    assert.match(directoryFault(join(folder, "file"), undefined)?.found ?? "", /is not a directory/);
+  });
+});
