@@ -1,6 +1,7 @@
 // Tests of `runnerbean doctor`: each check says what it found, and a fault what to do.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -40,6 +41,7 @@ describe("runnerbean doctor", () => {
 
   it("fails for a port in use, unless runnerbean has it, and for log servers out of reach", async (t) => {
     const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
     t.after(() => other.close());
     const { port } = other.address() as { port: number };
     const dead = `127.0.0.1:${await freePort()}`;

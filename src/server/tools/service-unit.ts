@@ -90,9 +90,10 @@ export function directoryFault(
     };
   const user = unit?.user ?? "USER";
   try {
+    if (!statSync(path).isDirectory())
+      return { found: `${path} is not a directory`, todo: "name a directory" };
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
-    if (statSync(path).isDirectory()) return undefined;
-    return { found: `${path} is not a directory`, todo: "name a directory" };
+    return undefined;
   } catch (error) {
     const { code = "" } = error as NodeJS.ErrnoException;
     if (code === "ENOENT")
