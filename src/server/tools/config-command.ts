@@ -43,7 +43,7 @@ export function configFaults(path: string, flags: readonly string[]): string {
 }
 
 /** Returns the unit of the service if this is its file. */
-export function serviceOf(path: string): ServiceUnit | undefined {
+function serviceOf(path: string): ServiceUnit | undefined {
   const unit = serviceUnit();
   return unit?.config !== undefined && resolve(path) === unit.config ? unit : undefined;
 }
