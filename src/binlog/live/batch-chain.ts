@@ -1,7 +1,7 @@
 // Gives each batch of a group's log its place in the chain, and passes it on to the shared log.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import { copyBytes, Memory } from "../../base/bytes.ts";
+import type { Memory } from "../../base/bytes.ts";
 import {
   type ChainPlace,
   encodeLogBatchHeader,
@@ -12,50 +12,13 @@ import {
   sealLogBatch,
 } from "../../message/log-batch.ts";
 import type { Segment } from "../segments/books.ts";
-import { FRAME_BYTES, frameIsWhole, MAX_FRAMED_BYTES, sealFrame } from "../segments/segment-format.ts";
+import { FRAME_BYTES, frameIsWhole, sealFrame } from "../segments/segment-format.ts";
 
-// The write buffer: consecutive frames, written with a single call.
-
-export class RecordBatch {
+/** The write buffer of the log: consecutive frames, written with a single call. */
+export interface WriteBatch {
   readonly memory: Memory;
-  usedBytes = 0;
-  records = 0;
-
-  constructor(capacityBytes: number) {
-    assert(capacityBytes >= MAX_FRAMED_BYTES, "the longest record fits into a batch");
-    this.memory = Memory.ofSize(capacityBytes);
-  }
-
-  fits(recordBytes: number): boolean {
-    if (CHECKED) assert(recordBytes > 0, "a record that fits has bytes");
-    return this.usedBytes + FRAME_BYTES + recordBytes <= this.memory.bytes.length;
-  }
-
-  /** Copies a record after its frame, and returns the record's position in the buffer. */
-  add(
-    from: Uint8Array,
-    start: number,
-    recordBytes: number,
-    salt: number,
-    sequence: number,
-    synced: number,
-  ): number {
-    assert(recordBytes > 0, "a record has bytes");
-    assert(sequence >= synced, "no record is durable before it is added");
-    const at = this.usedBytes;
-    const record = at + FRAME_BYTES;
-    copyBytes(this.memory.bytes, record, from, start, recordBytes);
-    sealFrame(this.memory, at, recordBytes, salt, sequence, synced);
-    this.usedBytes = record + recordBytes;
-    this.records++;
-    assert(this.usedBytes <= this.memory.bytes.length, "a batch ends inside its buffer");
-    return record;
-  }
-
-  clear(): void {
-    this.usedBytes = 0;
-    this.records = 0;
-  }
+  usedBytes: number;
+  records: number;
 }
 
 /** Takes batches as they are written. */
@@ -122,16 +85,15 @@ export class BatchChain {
     return this.#place;
   }
 
-  /** Reserves room for the LINK record, which has number `sequence`. */
-  begin(batch: RecordBatch, sequence: number): void {
-    assert(batch.usedBytes === 0, "a batch begins with its own record");
+  /** Returns the bytes of the LINK record, number `sequence`, until its batch is sealed. */
+  begin(sequence: number): Uint8Array {
     assert(sequence > this.#sequence, "the sequence of batches rises");
     this.#sequence = sequence;
-    batch.add(this.#empty, 0, LOG_BATCH_HEADER_BYTES, 0, sequence, sequence);
+    return this.#empty;
   }
 
   /** Completes a batch that has all its records: assigns its place. */
-  seal({ memory, usedBytes, records }: RecordBatch, segment: Segment, syncedSequence: number): void {
+  seal({ memory, usedBytes, records }: WriteBatch, segment: Segment, syncedSequence: number): void {
     const { epoch, n, tag: previousTag } = this.#place;
     assert(records > 0, "only a batch with records is sealed");
     assert(this.#options.sink.acknowledged <= n, "no batch is acknowledged before it is written");
@@ -165,7 +127,7 @@ export class BatchChain {
    * Adds the written batch to the chain. A batch whose write failed for lack of room is sealed
    * again instead.
    */
-  handOn({ memory, usedBytes }: RecordBatch, numbers: Float64Array): void {
+  handOn({ memory, usedBytes }: WriteBatch, numbers: Float64Array): void {
     assert(this.#sealed !== undefined, "a batch is sealed before it is passed on");
     const { epoch, n, tag } = this.#sealed;
     assert(n === this.#place.n + 1, "batches have consecutive numbers");

@@ -29,7 +29,7 @@ import {
   SPARE_BYTES,
 } from "../segments/segment-format.ts";
 import type { LogCut } from "./log-cut.ts";
-import type { LogTail } from "./log-writer.ts";
+import type { LogWriter } from "./log-writer.ts";
 import type { StorageNotice } from "./storage-options.ts";
 
 // Reads records back for compaction while the log is in use, with few open files.
@@ -196,14 +196,14 @@ export interface CompactionHost {
 
 export class Compaction {
   readonly #host: CompactionHost;
-  readonly #tail: LogTail;
+  readonly #tail: LogWriter;
   readonly #chunk: Memory = Memory.ofSize(CHUNK_BYTES);
   /** A job whose head has changed in length. */
   readonly #merged: Memory = Memory.ofSize(MAX_STORED_BYTES);
   #segment = 0;
   #position = 0;
 
-  constructor(host: CompactionHost, tail: LogTail) {
+  constructor(host: CompactionHost, tail: LogWriter) {
     this.#host = host;
     this.#tail = tail;
   }
@@ -329,7 +329,7 @@ interface SegmentDropOptions {
   disk: Disk;
   table: SegmentTable;
   reader: SegmentReader;
-  tail: LogTail;
+  tail: LogWriter;
   /** Keeps segments that a backup still reads. */
   cut: LogCut;
   /** Retries to make room as soon as a segment is gone. */
@@ -340,7 +340,7 @@ export class SegmentDrop {
   readonly #disk: Disk;
   readonly #table: SegmentTable;
   readonly #reader: SegmentReader;
-  readonly #tail: LogTail;
+  readonly #tail: LogWriter;
   readonly #cut: LogCut;
   readonly #shortage: RoomShortage;
   #sequence = 0;
@@ -369,7 +369,7 @@ export class SegmentDrop {
     assert(!this.isUnderWay, "one segment is dropped at a time");
     assert(oldest?.sealed === true && oldest.liveBytes === 0, "nothing in a dropped segment is live");
     tail.makeOwnFit();
-    tail.records.makeRoom(OWN_RECORD_BYTES);
+    tail.makeRoom(OWN_RECORD_BYTES);
     // Nothing may fail from here on: only a DROP in the log drops a segment.
     this.#batch = 0;
     tail.dropping = oldest.number;
@@ -440,14 +440,14 @@ export class SegmentDrop {
 
 interface TightRoomOptions {
   table: SegmentTable;
-  tail: LogTail;
+  tail: LogWriter;
   compaction: Compaction;
   drop: SegmentDrop;
 }
 
 export class TightRoom {
   readonly #table: SegmentTable;
-  readonly #tail: LogTail;
+  readonly #tail: LogWriter;
   readonly #compaction: Compaction;
   readonly #drop: SegmentDrop;
   /** The time before which no file can be opened, because descriptors ran out. */

@@ -9,14 +9,14 @@ import { assert } from "../../base/assert.ts";
 import { segmentName } from "../../base/text.ts";
 import type { Disk } from "../disk/disk.ts";
 import { HEADER_BYTES } from "../segments/segment-format.ts";
-import type { LogTail } from "./log-writer.ts";
+import type { LogWriter } from "./log-writer.ts";
 
 /** "refused" also if the disk ran full and the log took its space back. */
 export type CutState = "none" | "sought" | "made" | "refused";
 
 export class LogCut {
   readonly #disk: Disk;
-  readonly #tail: LogTail;
+  readonly #tail: LogWriter;
   /** The backup that the state belongs to; 0 for none. */
   number = 0;
   state: CutState = "none";
@@ -28,7 +28,7 @@ export class LogCut {
   #keptEnd = 0;
   #unlinked = false;
 
-  constructor(disk: Disk, tail: LogTail) {
+  constructor(disk: Disk, tail: LogWriter) {
     this.#disk = disk;
     this.#tail = tail;
   }

@@ -3,7 +3,7 @@
 // write and sync.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import { Memory } from "../../base/bytes.ts";
+import { copyBytes, Memory } from "../../base/bytes.ts";
 import { segmentName } from "../../base/text.ts";
 import { decodeBatch, decodeTally } from "../../message/flow-record.ts";
 import { createHistogram, type Histogram } from "../../message/histogram.ts";
@@ -32,11 +32,12 @@ import {
   FRAME_BYTES,
   frameIsWhole,
   HEADER_BYTES,
+  MAX_FRAMED_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
-  type OwnRecord,
+  sealFrame,
 } from "../segments/segment-format.ts";
-import { BatchChain, type ChainOptions, RecordBatch } from "./batch-chain.ts";
+import { BatchChain, type ChainOptions, type WriteBatch } from "./batch-chain.ts";
 import { type FillResult, SegmentWriter } from "./segment-writer.ts";
 import { type StorageOptions, SyncPolicy } from "./storage-options.ts";
 
@@ -156,328 +157,10 @@ export class IdLending {
   }
 }
 
+// The end of the log, where all records are appended, segment after segment, and written and synced
+// according to the policy. Other modules handle dead records at the other end and the lack of room.
+
 const BATCH_BYTES = 1024 * 1024;
-
-interface LogWriterOptions {
-  disk: Disk;
-  background: BackgroundSync | undefined;
-  segments: SegmentWriter;
-  index: RecordIndex;
-  shards: number;
-  /** The last sequence number in the log. */
-  lastSequence: number;
-  clockMs: () => number;
-  onFull?: ((id: number, segment: number) => void) | undefined;
-  /** In a group: assigns each batch its place in the chain, and passes it on. */
-  chain?: BatchChain | undefined;
-}
-
-class LogWriter {
-  readonly timings = new StorageTimings();
-  readonly #disk: Disk;
-  readonly #background: BackgroundSync | undefined;
-  readonly #segments: SegmentWriter;
-  readonly #index: RecordIndex;
-  readonly #clockMs: () => number;
-  readonly #onFull: ((id: number, segment: number) => void) | undefined;
-  readonly #chain: BatchChain | undefined;
-  readonly #batch: RecordBatch;
-  readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
-  /** For each shard, its newest record number that is appended, written, and durable. */
-  readonly #appended: Float64Array;
-  readonly #written: Float64Array;
-  readonly #synced: Float64Array;
-  /** The last sequence that is appended, written, and durable. */
-  sequence: number;
-  #writtenSequence: number;
-  syncedSequence: number;
-  /** Bytes written since the last sync began. */
-  #writtenBytes = 0;
-  #batchSinceMs = 0;
-  #isSyncing = false;
-  /** What it makes durable: of each shard, and the last sequence. */
-  readonly #syncing: Float64Array;
-  #syncingSequence = 0;
-  #syncingBeganMs = 0;
-  /** Arrival of the newest batch in it, and of the oldest after it. */
-  #syncingSinceMs = 0;
-  #laterSinceMs = 0;
-  /** Arrival of the oldest record that is not durable. */
-  #unsyncedSinceMs = 0;
-  /** The longest frame so far. */
-  largestBytes = 0;
-  /** Bytes of a batch besides its records. */
-  readonly #batchHeadBytes: number;
-
-  constructor(options: LogWriterOptions) {
-    const { disk, segments, index, shards, lastSequence, chain } = options;
-    this.#disk = disk;
-    this.#background = options.background;
-    this.#segments = segments;
-    this.#index = index;
-    this.#clockMs = options.clockMs;
-    this.#onFull = options.onFull;
-    this.#chain = chain;
-    this.#batchHeadBytes = chain === undefined ? 0 : chain.frameBytes;
-    this.#batch = new RecordBatch(chain?.batchBytesMax ?? BATCH_BYTES);
-    assert(shards > 0, "a log has a shard");
-    this.#appended = new Float64Array(shards);
-    this.#written = new Float64Array(shards);
-    this.#synced = new Float64Array(shards);
-    this.#syncing = new Float64Array(shards);
-    this.sequence = this.#writtenSequence = this.syncedSequence = lastSequence;
-  }
-
-  /**
-   * Returns the room that a frame may need in a segment: a batch may begin with it, and another
-   * one, for END, may follow.
-   */
-  bytesFor(framedBytes: number): number {
-    return framedBytes + 2 * this.#batchHeadBytes;
-  }
-
-  writtenUpTo(shard: number): number {
-    assert(shard >= 0 && shard < this.#written.length, "a shard has written records");
-    return this.#written[shard]!;
-  }
-
-  syncedUpTo(shard: number): number {
-    assert(shard >= 0 && shard < this.#synced.length, "a shard has durable records");
-    return this.#synced[shard]!;
-  }
-
-  /** Whether everything written is durable. */
-  get isSynced(): boolean {
-    return this.#writtenBytes === 0 && !this.#isAhead;
-  }
-
-  /** Whether a sync in the background has not ended. */
-  get isSyncing(): boolean {
-    return this.#isSyncing;
-  }
-
-  /** Whether a sync in the background makes more durable than is. */
-  get #isAhead(): boolean {
-    return this.#isSyncing && this.#syncingSequence > this.syncedSequence;
-  }
-
-  /** Arrival of the oldest record that is not durable; Infinity if all are durable. */
-  get unsyncedSinceMs(): number {
-    return this.sequence > this.syncedSequence ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
-  }
-
-  /** Registers record `n` of the shard as placed. */
-  appended(shard: number, n: number): void {
-    assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
-    this.#appended[shard] = n;
-  }
-
-  /** Copies a record to the end of the current segment; there must be room. */
-  place(bytes: Uint8Array, start: number, length: number): void {
-    // Recovery would mistake an unknown record for damage, so the log must not contain one.
-    assert(recordIsKnown(bytes, start, length), "the log can hold the record");
-    const framedBytes = FRAME_BYTES + length;
-    if (framedBytes > this.largestBytes) this.largestBytes = framedBytes;
-    const at = this.#add(bytes, start, length);
-    const { current } = this.#segments;
-    this.#book(current.number, current.usedBytes - framedBytes, at, length);
-    if (CHECKED)
-      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are part of the used bytes");
-  }
-
-  /** Appends an END, MARK or DROP. */
-  placeOwn(own: OwnRecord): void {
-    encodeOwn(this.#own, 0, own);
-    this.#add(this.#own.bytes, 0, OWN_RECORD_BYTES);
-  }
-
-  /**
-   * Writes the buffer if it has no room for a record of this length, so that the next record can't
-   * fail.
-   */
-  makeRoom(length: number): void {
-    assert(length > 0, "a record has bytes");
-    if (!this.#batch.fits(length)) this.write();
-  }
-
-  /** Returns the record's position in the buffer. */
-  #add(bytes: Uint8Array, start: number, length: number): number {
-    const batch = this.#batch;
-    this.makeRoom(length);
-    if (batch.usedBytes === 0) this.#begin();
-    const segment = this.#segments.current;
-    segment.usedBytes += FRAME_BYTES + length;
-    assert(segment.usedBytes <= segment.fileBytes, "a record ends inside its segment");
-    if (CHECKED) assert(batch.fits(length), "a record ends inside its batch");
-    const at = batch.add(bytes, start, length, segment.salt, ++this.sequence, this.syncedSequence);
-    if (CHECKED)
-      assert(frameIsWhole(batch.memory, at - FRAME_BYTES, segment.salt), "a sealed frame is intact");
-    return at;
-  }
-
-  #begin(): void {
-    this.#batchSinceMs = this.#clockMs();
-    if (this.#writtenBytes === 0) {
-      if (this.#isAhead) this.#laterSinceMs = this.#batchSinceMs;
-      else this.#unsyncedSinceMs = this.#batchSinceMs;
-    }
-    if (this.#chain === undefined) return;
-    assert(this.sequence === this.#writtenSequence, "a batch follows written records");
-    this.#chain.begin(this.#batch, ++this.sequence);
-    this.#segments.current.usedBytes += this.#batchHeadBytes;
-    const { current } = this.#segments;
-    assert(current.usedBytes <= current.fileBytes, "the head of a batch ends inside its segment");
-  }
-
-  /**
-   * Begins a batch without records. After `write`, it tells the shared log that this node is alive.
-   */
-  beginEmpty(): void {
-    assert(this.#chain !== undefined, "only a group needs an empty batch");
-    if (this.#batch.usedBytes === 0) this.#begin();
-    assert(this.#batch.records > 0, "an empty batch has its own record");
-  }
-
-  #book(segment: number, offset: number, record: number, length: number): void {
-    const { memory } = this.#batch;
-    const kind = memory.bytes[record]!;
-    if (kind >= OwnKind.end) return;
-    if (isSetting(kind)) {
-      const { pattern, text } = settingOf(memory, record, length);
-      this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
-      return;
-    }
-    if (isBatch(kind)) {
-      this.#index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
-      return;
-    }
-    const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
-    if (isTally(kind)) {
-      this.#index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
-      if (id === 0) return;
-    }
-    assert(id > 0, "the record of a job has an id");
-    const extra = recordExtra(memory, record, length);
-    assert(offset >= HEADER_BYTES, "a record lies after the header");
-    this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
-    if (isFull(kind)) this.#onFull?.(id, segment);
-  }
-
-  /** Writes everything appended with one call. */
-  write(): void {
-    const batch = this.#batch;
-    const { memory, usedBytes, records } = batch;
-    if (usedBytes === 0) return;
-    const segment = this.#segments.current;
-    assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies after its segment's header");
-    if (this.#chain !== undefined) this.#chain.seal(batch, segment, this.syncedSequence);
-    this.#disk.write(this.#segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
-    // A record counts as appended once it is placed, so all records that count are in this batch or
-    // an earlier one.
-    this.#chain?.handOn(batch, this.#appended);
-    assert(this.sequence - this.#writtenSequence === records, "each record of a batch has a sequence");
-    batch.clear();
-    this.#written.set(this.#appended);
-    if (CHECKED)
-      assert(
-        this.#written.every((n, shard) => n >= this.#synced[shard]!),
-        "durable records were written",
-      );
-    this.#writtenSequence = this.sequence;
-    this.#writtenBytes += usedBytes;
-    this.timings.recordWrite(usedBytes, records);
-  }
-
-  /** Syncs everything written with one call. Returns the duration in ms. */
-  sync(marked = false): number {
-    if (this.isSynced) return 0;
-    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
-    const beganMs = this.#clockMs();
-    try {
-      this.#disk.sync(this.#segments.handle);
-    } catch (error) {
-      throw this.#syncError(error);
-    }
-    const endedMs = this.#clockMs();
-    assert(endedMs >= beganMs, "a sync takes time");
-    // No client waits for a mark.
-    this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
-    this.#writtenBytes = 0;
-    // A batch may remain if there was no room for it.
-    this.#unsyncedSinceMs = this.#batchSinceMs;
-    this.syncedSequence = this.#writtenSequence;
-    assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");
-    this.#synced.set(this.#written);
-    return endedMs - beganMs;
-  }
-
-  /**
-   * Begins to sync everything written, in the background. Returns false if that is impossible now.
-   */
-  beginSync(): boolean {
-    const background = this.#background;
-    if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
-    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
-    const beganMs = this.#clockMs();
-    if (!background.begin(segmentName(this.#segments.current.number), this.#segments.handle)) return false;
-    this.#isSyncing = true;
-    this.#syncingBeganMs = beganMs;
-    this.#syncing.set(this.#written);
-    this.#syncingSequence = this.#writtenSequence;
-    this.#syncingSinceMs = this.#batchSinceMs;
-    this.#writtenBytes = 0;
-    // A batch may remain if there was no room for it.
-    this.#laterSinceMs = this.#batchSinceMs;
-    return true;
-  }
-
-  /** Lets go of a segment that is left: its space is free only when nothing has it open. */
-  forgetSegment(): void {
-    this.#background?.forget();
-  }
-
-  /** Begins no sync in the background from now on. */
-  close(): void {
-    this.#background?.close();
-  }
-
-  /**
-   * Ends a sync in the background. Returns its duration in ms, or undefined if none has ended that
-   * made anything durable. Throws if it failed.
-   */
-  endSync(): number | undefined {
-    if (!this.#isSyncing) return undefined;
-    const ended = this.#background!.take();
-    if (ended === undefined) return undefined;
-    const { tookMs, error } = ended;
-    const wasAhead = this.#isAhead;
-    this.#isSyncing = false;
-    if (error !== undefined) throw this.#syncError(error);
-    // Meanwhile, the end of a segment or a lend of ids may have synced everything.
-    if (!wasAhead) return undefined;
-    assert(this.#syncingSequence > this.syncedSequence, "a sync that is ahead makes records durable");
-    // The thread may have slept since the end.
-    this.timings.recordSync(tookMs, this.#syncingBeganMs + tookMs - this.#syncingSinceMs);
-    this.#unsyncedSinceMs = this.#laterSinceMs;
-    this.syncedSequence = this.#syncingSequence;
-    assert(this.syncedSequence <= this.#writtenSequence, "no record is durable before it is written");
-    this.#synced.set(this.#syncing);
-    return tookMs;
-  }
-
-  /**
-   * Returns the error of a failed sync. A lack of room is fatal here too: the kernel has dropped
-   * the pages, and a second sync doesn't write them again.
-   */
-  #syncError(error: unknown): unknown {
-    return isShortage(error) ? this.#segments.ioError("sync", error) : error;
-  }
-}
-
-// The tail of the log, where all records are appended, segment after segment, and written and
-// synced according to the policy. Other modules handle dead records at the other end and the lack
-// of room.
-
 /**
  * Bytes of room to make per appended byte. The log leaves a segment at three quarters, so each
  * needs a third more.
@@ -488,11 +171,16 @@ export const PACE = 4;
 /** In a group: the silence after which an empty batch is due. */
 const BEAT_MS = 1000;
 
-export class LogTail {
+export class LogWriter {
+  readonly timings = new StorageTimings();
+  readonly #disk: Disk;
+  readonly #background: BackgroundSync | undefined;
   readonly #log: LogState;
+  readonly #index: RecordIndex;
+  readonly #clockMs: () => number;
   readonly #wallMs: () => number;
+  readonly #onFull: ((id: number, segment: number) => void) | undefined;
   readonly segments: SegmentWriter;
-  readonly records: LogWriter;
   readonly lending: IdLending;
   readonly policy: SyncPolicy;
   /** Undefined outside a group. */
@@ -501,7 +189,34 @@ export class LogTail {
   oldest: number;
   /** The segment that is removed once its DROP is durable; 0 for none. */
   dropping = 0;
+  /** Consecutive frames that one call writes, and the batch's bytes besides its records. */
+  readonly #batch: WriteBatch;
+  readonly #batchHeadBytes: number;
+  readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
+  /** For each shard, its newest record number that is appended, written, and durable. */
+  readonly #appended: Float64Array;
+  readonly #written: Float64Array;
+  readonly #synced: Float64Array;
+  /** The last sequence that is appended, written, durable, and that a flush has written. */
+  sequence: number;
+  #writtenSequence: number;
+  syncedSequence: number;
   #flushedSequence: number;
+  /** Bytes written since the last sync began. */
+  #writtenBytes = 0;
+  #batchSinceMs = 0;
+  #isSyncing = false;
+  /** What the sync in the background makes durable: of each shard, and the last sequence. */
+  readonly #syncing: Float64Array;
+  #syncingSequence = 0;
+  #syncingBeganMs = 0;
+  /** Arrival of the newest batch in it, and of the oldest after it. */
+  #syncingSinceMs = 0;
+  #laterSinceMs = 0;
+  /** Arrival of the oldest record that is not durable. */
+  #unsyncedSinceMs = 0;
+  /** The longest frame so far. */
+  #largestBytes = 0;
   /** Bytes appended since room was last made. */
   #placedBytes = 0;
   /**
@@ -514,13 +229,22 @@ export class LogTail {
   #beatSequence = -1;
 
   constructor(options: StorageOptions) {
-    const { disk, log, shards, segmentBytes, randomSalt, clockMs, onFull } = options;
-    const { index, lastSequence, table } = log;
+    const { disk, log, shards, segmentBytes, randomSalt } = options;
+    const { lastSequence, table } = log;
+    assert(shards > 0, "a log has a shard");
+    this.#disk = disk;
     this.#log = log;
+    this.#index = log.index;
+    this.#clockMs = options.clockMs;
     this.#wallMs = options.wallMs;
+    this.#onFull = options.onFull;
     this.oldest = log.oldest;
     assert(this.oldest >= 1, "the oldest segment has a number");
-    this.#flushedSequence = lastSequence;
+    this.sequence = this.#writtenSequence = this.syncedSequence = this.#flushedSequence = lastSequence;
+    this.#appended = new Float64Array(shards);
+    this.#written = new Float64Array(shards);
+    this.#synced = new Float64Array(shards);
+    this.#syncing = new Float64Array(shards);
     this.policy = new SyncPolicy(options.syncEvery, options.background !== undefined);
     this.lending = new IdLending(options.lentIds);
     this.segments = new SegmentWriter({
@@ -533,19 +257,12 @@ export class LogTail {
     });
     const chain = options.chain === undefined ? undefined : this.#makeChain(options.chain);
     this.chain = chain;
-    const { segments } = this;
-    this.records = new LogWriter({
-      disk,
-      background: options.background?.(),
-      segments,
-      index,
-      shards,
-      lastSequence,
-      clockMs,
-      onFull,
-      chain,
-    });
-    this.#begin();
+    this.#batchHeadBytes = chain === undefined ? 0 : chain.frameBytes;
+    const memory = Memory.ofSize(chain?.batchBytesMax ?? BATCH_BYTES);
+    assert(memory.bytes.length >= MAX_FRAMED_BYTES, "the longest record fits into a batch");
+    this.#batch = { memory, usedBytes: 0, records: 0 };
+    this.#background = options.background?.();
+    this.#beginSegments();
   }
 
   #makeChain(options: ChainOptions): BatchChain {
@@ -557,7 +274,7 @@ export class LogTail {
     });
   }
 
-  #begin(): void {
+  #beginSegments(): void {
     const { segments } = this;
     const { empty, index, oldest } = this.#log;
     try {
@@ -568,14 +285,6 @@ export class LogTail {
     } catch (error) {
       throw segments.beginError(error);
     }
-  }
-
-  get sequence(): number {
-    return this.records.sequence;
-  }
-
-  get syncedSequence(): number {
-    return this.records.syncedSequence;
   }
 
   /** Whether a flush has written everything that was appended. */
@@ -620,17 +329,49 @@ export class LogTail {
 
   /** The room in a segment that the longest record so far may need. */
   get largestBytes(): number {
-    return this.records.bytesFor(this.records.largestBytes);
+    return this.#largestBytes + 2 * this.#batchHeadBytes;
   }
+
+  writtenUpTo(shard: number): number {
+    assert(shard >= 0 && shard < this.#written.length, "a shard has written records");
+    return this.#written[shard]!;
+  }
+
+  syncedUpTo(shard: number): number {
+    assert(shard >= 0 && shard < this.#synced.length, "a shard has durable records");
+    return this.#synced[shard]!;
+  }
+
+  /** Arrival of the oldest record that is not durable; Infinity if all are, as always with -F. */
+  get unsyncedSinceMs(): number {
+    const isUnsynced = this.sequence > this.syncedSequence && !this.policy.never;
+    return isUnsynced ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
+  }
+
+  // --- records -----------------------------------------------------------------------------------
 
   /** Appends a copy of a record, in the next segment if necessary. */
   place(bytes: Uint8Array, start: number, length: number): void {
     assert(!this.#ending, "no record follows an END");
+    // Recovery would mistake an unknown record for damage, so the log must not contain one.
+    assert(recordIsKnown(bytes, start, length), "the log can hold the record");
     const framedBytes = FRAME_BYTES + length;
-    const neededBytes = this.records.bytesFor(framedBytes);
+    // A batch may begin with the frame, and another one, for END, may follow.
+    const neededBytes = framedBytes + 2 * this.#batchHeadBytes;
     if (!this.segments.fits(neededBytes)) this.#makeFit(neededBytes);
     this.#placedBytes += framedBytes;
-    this.records.place(bytes, start, length);
+    if (framedBytes > this.#largestBytes) this.#largestBytes = framedBytes;
+    const at = this.#add(bytes, start, length);
+    const { current } = this.segments;
+    this.#book(current.number, current.usedBytes - framedBytes, at, length);
+    if (CHECKED)
+      assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are part of the used bytes");
+  }
+
+  /** Registers record `n` of the shard as placed. */
+  appended(shard: number, n: number): void {
+    assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
+    this.#appended[shard] = n;
   }
 
   /**
@@ -704,7 +445,8 @@ export class LogTail {
     this.#sync();
     assert(this.syncedSequence === this.sequence, "the log leaves only a durable segment");
     this.segments.leave();
-    this.records.forgetSegment();
+    // Its space is free only when nothing has it open.
+    this.#background?.forget();
     this.#ending = false;
     // The next segment must exist before the first record goes into this one; a missing file is
     // then noticed.
@@ -723,25 +465,177 @@ export class LogTail {
     const hasNext = this.segments.next !== undefined;
     assert(this.oldest <= this.segments.current.number, "the oldest segment is not ahead of the current one");
     const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
-    this.records.placeOwn({ kind, hasNext, oldest: this.oldest, maxId });
+    encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.oldest, maxId });
+    this.#add(this.#own.bytes, 0, OWN_RECORD_BYTES);
   }
 
   /** Makes room for a MARK or DROP, in the next segment if necessary. */
   makeOwnFit(): void {
-    const neededBytes = this.records.bytesFor(FRAME_BYTES + OWN_RECORD_BYTES);
+    const neededBytes = FRAME_BYTES + OWN_RECORD_BYTES + 2 * this.#batchHeadBytes;
     if (!this.segments.fitsTightly(neededBytes)) this.#makeFit(neededBytes);
   }
 
-  write(): void {
-    this.records.write();
+  /**
+   * Writes the buffer if it has no room for a record of this length, so that the next record can't
+   * fail.
+   */
+  makeRoom(length: number): void {
+    assert(length > 0, "a record has bytes");
+    const { memory, usedBytes } = this.#batch;
+    if (usedBytes + FRAME_BYTES + length > memory.bytes.length) this.write();
   }
 
-  /** Returns the duration in ms. */
+  /** Returns the record's position in the buffer. */
+  #add(bytes: Uint8Array, start: number, length: number): number {
+    this.makeRoom(length);
+    if (this.#batch.usedBytes === 0) this.#beginBatch();
+    const segment = this.segments.current;
+    segment.usedBytes += FRAME_BYTES + length;
+    assert(segment.usedBytes <= segment.fileBytes, "a record ends inside its segment");
+    return this.#frame(bytes, start, length, segment.salt);
+  }
+
+  /** Copies a record behind its frame to the end of the batch. Returns the record's position. */
+  #frame(bytes: Uint8Array, start: number, length: number, salt: number): number {
+    const batch = this.#batch;
+    const { memory, usedBytes: at } = batch;
+    const record = at + FRAME_BYTES;
+    copyBytes(memory.bytes, record, bytes, start, length);
+    sealFrame(memory, at, length, salt, ++this.sequence, this.syncedSequence);
+    if (CHECKED) assert(frameIsWhole(memory, at, salt), "a sealed frame is intact");
+    batch.usedBytes = record + length;
+    batch.records++;
+    assert(batch.usedBytes <= memory.bytes.length, "a record ends inside its batch");
+    return record;
+  }
+
+  #beginBatch(): void {
+    this.#batchSinceMs = this.#clockMs();
+    if (this.#writtenBytes === 0) {
+      if (this.#isAhead) this.#laterSinceMs = this.#batchSinceMs;
+      else this.#unsyncedSinceMs = this.#batchSinceMs;
+    }
+    if (this.chain === undefined) return;
+    assert(this.sequence === this.#writtenSequence, "a batch follows written records");
+    const { current } = this.segments;
+    const head = this.chain.begin(this.sequence + 1);
+    this.#frame(head, 0, head.length, current.salt);
+    current.usedBytes += this.#batchHeadBytes;
+    assert(current.usedBytes <= current.fileBytes, "the head of a batch ends inside its segment");
+  }
+
+  #book(segment: number, offset: number, record: number, length: number): void {
+    const { memory } = this.#batch;
+    const kind = memory.bytes[record]!;
+    if (kind >= OwnKind.end) return;
+    if (isSetting(kind)) {
+      const { pattern, text } = settingOf(memory, record, length);
+      this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
+      return;
+    }
+    if (isBatch(kind)) {
+      this.#index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
+      return;
+    }
+    const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
+    if (isTally(kind)) {
+      this.#index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
+      if (id === 0) return;
+    }
+    assert(id > 0, "the record of a job has an id");
+    const extra = recordExtra(memory, record, length);
+    assert(offset >= HEADER_BYTES, "a record lies after the header");
+    this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
+    if (isFull(kind)) this.#onFull?.(id, segment);
+  }
+
+  // --- writes and syncs --------------------------------------------------------------------------
+
+  /** Whether everything written is durable. */
+  get #isSynced(): boolean {
+    return this.#writtenBytes === 0 && !this.#isAhead;
+  }
+
+  /** Whether a sync in the background makes more durable than is. */
+  get #isAhead(): boolean {
+    return this.#isSyncing && this.#syncingSequence > this.syncedSequence;
+  }
+
+  /** Writes everything appended with one call. */
+  write(): void {
+    const batch = this.#batch;
+    const { memory, usedBytes, records } = batch;
+    if (usedBytes === 0) return;
+    const segment = this.segments.current;
+    assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies after its segment's header");
+    if (this.chain !== undefined) this.chain.seal(batch, segment, this.syncedSequence);
+    this.#disk.write(this.segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
+    // A record counts as appended once it is placed, so all records that count are in this batch or
+    // an earlier one.
+    this.chain?.handOn(batch, this.#appended);
+    assert(this.sequence - this.#writtenSequence === records, "each record of a batch has a sequence");
+    batch.usedBytes = batch.records = 0;
+    this.#written.set(this.#appended);
+    if (CHECKED)
+      assert(
+        this.#written.every((n, shard) => n >= this.#synced[shard]!),
+        "durable records were written",
+      );
+    this.#writtenSequence = this.sequence;
+    this.#writtenBytes += usedBytes;
+    this.timings.recordWrite(usedBytes, records);
+  }
+
+  /** Syncs everything written with one call. Returns the duration in ms; 0 if there is nothing. */
   #sync(marked = false): number {
-    const tookMs = this.records.sync(marked);
-    assert(this.syncedSequence <= this.sequence, "only records of the log are durable");
+    if (this.#isSynced) return 0;
+    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
+    const beganMs = this.#clockMs();
+    try {
+      this.#disk.sync(this.segments.handle);
+    } catch (error) {
+      throw this.#syncError(error);
+    }
+    const endedMs = this.#clockMs();
+    assert(endedMs >= beganMs, "a sync takes time");
+    // No client waits for a mark.
+    this.timings.recordSync(endedMs - beganMs, marked ? undefined : endedMs - this.#batchSinceMs);
+    this.#writtenBytes = 0;
+    // A batch may remain if there was no room for it.
+    this.#unsyncedSinceMs = this.#batchSinceMs;
+    this.syncedSequence = this.#writtenSequence;
+    assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");
+    this.#synced.set(this.#written);
     this.lending.synced(this.syncedSequence);
-    return tookMs;
+    return endedMs - beganMs;
+  }
+
+  /**
+   * Begins to sync everything written, in the background. Returns false if that is impossible now.
+   */
+  #beginSync(): boolean {
+    const background = this.#background;
+    if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
+    assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
+    const beganMs = this.#clockMs();
+    if (!background.begin(segmentName(this.segments.current.number), this.segments.handle)) return false;
+    this.#isSyncing = true;
+    this.#syncingBeganMs = beganMs;
+    this.#syncing.set(this.#written);
+    this.#syncingSequence = this.#writtenSequence;
+    this.#syncingSinceMs = this.#batchSinceMs;
+    this.#writtenBytes = 0;
+    // A batch may remain if there was no room for it.
+    this.#laterSinceMs = this.#batchSinceMs;
+    return true;
+  }
+
+  /**
+   * Returns the error of a failed sync. A lack of room is fatal here too: the kernel has dropped
+   * the pages, and a second sync doesn't write them again.
+   */
+  #syncError(error: unknown): unknown {
+    return isShortage(error) ? this.segments.ioError("sync", error) : error;
   }
 
   /** Writes all appended records, and makes them durable. */
@@ -771,7 +665,7 @@ export class LogTail {
   /** Syncs in the background, or at once if that is not possible. */
   #syncInTime(nowMs: number): void {
     assert(this.isFlushed, "a sync follows written records");
-    if (this.policy.mayBegin(nowMs) && this.records.beginSync()) this.policy.begun();
+    if (this.policy.mayBegin(nowMs) && this.#beginSync()) this.policy.begun();
     else this.syncAll(nowMs, false);
   }
 
@@ -781,29 +675,43 @@ export class LogTail {
    */
   #lendLater(nowMs: number): boolean {
     assert(this.isFlushed, "a lend that waits for a sync is written");
-    if (this.records.isSyncing) return nowMs < this.policy.syncAtMs;
-    if (!this.policy.mayBegin(nowMs) || !this.records.beginSync()) return false;
+    if (this.#isSyncing) return nowMs < this.policy.syncAtMs;
+    if (!this.policy.mayBegin(nowMs) || !this.#beginSync()) return false;
     this.policy.begun();
     return true;
   }
 
   /** Ends all work in the background for good. */
   close(): void {
-    this.records.close();
+    this.#background?.close();
     this.segments.close();
   }
 
-  /** Notes the end of a sync in the background; throws if it failed. */
+  /** Notes the end of a sync in the background, if one has ended. Throws if it failed. */
   endSync(nowMs: number): void {
-    const tookMs = this.records.endSync();
-    if (tookMs === undefined) return;
+    if (!this.#isSyncing) return;
+    const ended = this.#background!.take();
+    if (ended === undefined) return;
+    const { tookMs, error } = ended;
+    const wasAhead = this.#isAhead;
+    this.#isSyncing = false;
+    if (error !== undefined) throw this.#syncError(error);
+    // Meanwhile, the end of a segment or a lend of ids may have synced everything.
+    if (!wasAhead) return;
+    assert(this.#syncingSequence > this.syncedSequence, "a sync that is ahead makes records durable");
+    // The thread may have slept since the end.
+    this.timings.recordSync(tookMs, this.#syncingBeganMs + tookMs - this.#syncingSinceMs);
+    this.#unsyncedSinceMs = this.#laterSinceMs;
+    this.syncedSequence = this.#syncingSequence;
+    assert(this.syncedSequence <= this.#writtenSequence, "no record is durable before it is written");
+    this.#synced.set(this.#syncing);
     this.lending.synced(this.syncedSequence);
     this.policy.ended(nowMs, tookMs);
   }
 
   /** Syncs written records in time even while later ones find no room. */
   syncWritten(nowMs: number): void {
-    if (!this.records.isSynced) this.policy.dirty(nowMs);
+    if (!this.#isSynced) this.policy.dirty(nowMs);
     if (nowMs < this.policy.syncAtMs) return;
     const tookMs = this.#sync();
     this.policy.synced(nowMs, tookMs, true);
@@ -818,7 +726,8 @@ export class LogTail {
     if (this.sequence === this.#beatSequence) {
       if (nowMs < this.#beatAtMs) return;
       this.makeOwnFit();
-      this.records.beginEmpty();
+      if (this.#batch.usedBytes === 0) this.#beginBatch();
+      assert(this.#batch.records > 0, "an empty batch has its own record");
       this.write();
       this.#flushedSequence = this.sequence;
       this.policy.dirty(nowMs);

@@ -25,7 +25,7 @@ import {
   TightRoom,
 } from "./compaction.ts";
 import { LogCut } from "./log-cut.ts";
-import { LogTail, PACE, type StorageTimings } from "./log-writer.ts";
+import { LogWriter, PACE, type StorageTimings } from "./log-writer.ts";
 import type { PendingRecord, StorageOptions } from "./storage-options.ts";
 
 const SLICE_BYTES_MIN = 64 * 1024;
@@ -35,7 +35,7 @@ const SLICE_MS = 5;
 
 export class Storage implements CompactionHost {
   readonly #disk: Disk;
-  readonly #tail: LogTail;
+  readonly #tail: LogWriter;
   readonly #shortage: RoomShortage;
   readonly #compaction: Compaction;
   readonly #drop: SegmentDrop;
@@ -69,9 +69,9 @@ export class Storage implements CompactionHost {
     index.batches.endRecovery();
     this.reader = new SegmentReader(disk);
     this.#shortage = new RoomShortage(disk.path, options.notice);
-    const tail = new LogTail(options);
+    const tail = new LogWriter(options);
     this.#tail = tail;
-    this.timings = tail.records.timings;
+    this.timings = tail.timings;
     const compaction = new Compaction(this, tail);
     this.#compaction = compaction;
     this.cut = new LogCut(disk, tail);
@@ -114,18 +114,17 @@ export class Storage implements CompactionHost {
 
   /** Returns the number up to which all records of the shard are durable. */
   syncedUpTo(shard: number): number {
-    return this.#tail.records.syncedUpTo(shard);
+    return this.#tail.syncedUpTo(shard);
   }
 
   /** Returns the last record of the shard up to which all are written, and survive the process. */
   writtenUpTo(shard: number): number {
-    return this.#tail.records.writtenUpTo(shard);
+    return this.#tail.writtenUpTo(shard);
   }
 
   /** Time since which a record waits for a sync; Infinity if none does, as always with -F. */
   get unsyncedSinceMs(): number {
-    const { policy, records } = this.#tail;
-    return policy.never ? Number.POSITIVE_INFINITY : records.unsyncedSinceMs;
+    return this.#tail.unsyncedSinceMs;
   }
 
   /** Whether space was being reclaimed at the end of the last slice of work. */
@@ -175,7 +174,7 @@ export class Storage implements CompactionHost {
     assert(!this.waiting, "nothing is appended while the log waits for room");
     try {
       this.#take(bytes, start, length);
-      this.#tail.records.appended(shard, n);
+      this.#tail.appended(shard, n);
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
@@ -229,7 +228,7 @@ export class Storage implements CompactionHost {
     const pending = this.#pending;
     if (pending !== undefined) {
       this.#take(pending.bytes, 0, pending.bytes.length);
-      this.#tail.records.appended(pending.shard, pending.n);
+      this.#tail.appended(pending.shard, pending.n);
       this.#pending = undefined;
     }
     // The data has waited longer than the policy allows without a sync.

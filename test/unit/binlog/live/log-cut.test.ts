@@ -5,14 +5,14 @@ import { it } from "node:test";
 import { segmentName } from "../../../../src/base/text.ts";
 import type { Disk } from "../../../../src/binlog/disk/disk.ts";
 import { LogCut } from "../../../../src/binlog/live/log-cut.ts";
-import type { LogTail } from "../../../../src/binlog/live/log-writer.ts";
+import type { LogWriter } from "../../../../src/binlog/live/log-writer.ts";
 import { HEADER_BYTES } from "../../../../src/binlog/segments/segment-format.ts";
 
 it("a cut keeps its segments and the one behind, whose header the backup takes, and no others", () => {
   const removed: string[] = [];
   const disk = { unlink: (name: string) => void removed.push(name), syncFolder() {} } as unknown as Disk;
   const segments = { shortage: "" };
-  const cut = new LogCut(disk, { segments } as unknown as LogTail);
+  const cut = new LogCut(disk, { segments } as unknown as LogWriter);
   assert.ok(!cut.keeps(4), "nobody makes a backup");
   cut.want(1);
   Object.assign(cut, { state: "made", oldest: 4, last: 6 });
@@ -44,7 +44,7 @@ function seeker({ usedBytes = 5000, current = 4, promisedBytes = 10, filling = [
     },
   };
   const disk = { unlink: () => calls.push("unlink"), syncFolder: () => calls.push("sync") };
-  const cut = new LogCut(disk as unknown as Disk, tail as unknown as LogTail);
+  const cut = new LogCut(disk as unknown as Disk, tail as unknown as LogWriter);
   cut.want(1);
   const found = (): unknown => [cut.state, cut.oldest, cut.last, calls.join(" ")];
   return { cut, found, segments };
