@@ -21,7 +21,7 @@ import { FileTable } from "../ring/job-directory.ts";
 import { JobIds, LentIds } from "../ring/job-ids.ts";
 import { type BackupWords, LogWord, LogWords } from "../ring/log-words.ts";
 import { EMPTY, RingReader } from "../ring/ring.ts";
-import type { CutState } from "./live/log-cut.ts";
+import type { CutState, LogCut } from "./live/log-cut.ts";
 import type { Storage } from "./live/storage.ts";
 import type { OpenedBinlog } from "./open-binlog.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
@@ -44,6 +44,7 @@ export class BinlogCore {
   readonly #lent: LentIds;
   readonly #backup: BackupWords;
   #publishedCut: CutState = "none";
+  #publishedKept = 0;
   #publishedLent = 0;
   /** The first id since the start. */
   #firstId = 1;
@@ -82,11 +83,6 @@ export class BinlogCore {
     return next === this.#firstId ? 0 : next - 1;
   }
 
-  /** Whether the log has to lend more ids. */
-  lendIsDue(storage: Storage): boolean {
-    return storage.lendIsDue(this.#lastId);
-  }
-
   /** Whether a backup waits for a cut, or gives one back. */
   backupIsDue({ cut }: Storage): boolean {
     return this.#backup.asked !== cut.number;
@@ -100,9 +96,10 @@ export class BinlogCore {
     this.#publishedCut = cut.state;
   }
 
-  #publishCut({ cut }: Storage): void {
-    assert(cut.kept >= 0, "the number of kept segments is never negative");
-    this.#backup.setKept(cut.kept);
+  #publishCut(cut: LogCut): void {
+    const { kept } = cut;
+    if (kept !== this.#publishedKept) this.#backup.setKept(kept);
+    this.#publishedKept = kept;
     if (cut.state === this.#publishedCut) return;
     this.#publishedCut = cut.state;
     if (cut.state === "made") this.#backup.grant(cut.number, cut);
@@ -136,7 +133,16 @@ export class BinlogCore {
   }
 
   get hasRecords(): boolean {
-    return this.rings.some((ring) => ring.hasMessage);
+    for (const ring of this.rings) if (ring.hasMessage) return true;
+    return false;
+  }
+
+  /** Returns whether a turn has something to do now. */
+  hasWork(storage: Storage): boolean {
+    if (this.stopping) return true;
+    const isWanted = this.hasRecords || storage.lendIsDue(this.#lastId) || this.backupIsDue(storage);
+    // A log that waits for room takes nothing before its deadline, however full the rings are.
+    return isWanted && !storage.waiting && !storage.isBackedUp;
   }
 
   /**
@@ -200,30 +206,34 @@ export class BinlogCore {
    * shards may continue.
    */
   publishState(storage: Storage): boolean {
+    const { counters } = this;
+    const { waiting, full, oldestSegment, currentSegment, table } = storage;
     const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
-    if (storage.waiting) this.#control.set(ControlWord.BinlogWaits);
+    if (waiting) this.#control.set(ControlWord.BinlogWaits);
     else if (hadWaited) this.#control.clear(ControlWord.BinlogWaits);
     const wasFull = this.#control.isSet(ControlWord.BinlogFull);
-    if (storage.full && !wasFull) this.#control.set(ControlWord.BinlogFull);
-    else if (wasFull && !storage.full) this.#control.clear(ControlWord.BinlogFull);
-    const { counters } = this;
-    assert(storage.oldestSegment <= storage.currentSegment, "the current segment is not before the oldest");
-    counters[Counter.BinlogOldest] = storage.oldestSegment;
-    counters[Counter.BinlogCurrent] = storage.currentSegment;
+    if (full && !wasFull) this.#control.set(ControlWord.BinlogFull);
+    else if (wasFull && !full) this.#control.clear(ControlWord.BinlogFull);
+    assert(oldestSegment <= currentSegment, "the current segment is not before the oldest");
+    counters[Counter.BinlogOldest] = oldestSegment;
+    counters[Counter.BinlogCurrent] = currentSegment;
     counters[Counter.BinlogWritten] = storage.recordsWritten;
     counters[Counter.BinlogMigrated] = storage.recordsMigrated;
-    const fileBytes = storage.table.fileBytes();
-    assert(storage.table.liveBytes <= fileBytes, "live bytes lie in the files");
+    const fileBytes = table.fileBytes();
+    assert(table.liveBytes <= fileBytes, "live bytes lie in the files");
     counters[Counter.BinlogBytes] = fileBytes;
-    counters[Counter.BinlogLiveBytes] = storage.table.liveBytes;
-    counters[Counter.BinlogSpareBytes] = storage.table.spareBytes();
+    counters[Counter.BinlogLiveBytes] = table.liveBytes;
+    counters[Counter.BinlogSpareBytes] = table.spareBytes();
     counters[Counter.BinlogCompacts] = storage.compacts ? 1 : 0;
     this.#publishUnsynced(storage);
-    this.#publishCut(storage);
+    const { cut } = storage;
+    if (cut.isBusy || this.#publishedKept > 0 || cut.state !== this.#publishedCut) this.#publishCut(cut);
     counters.set(storage.timings.figures, Counter.LogFigures);
     // A put may wait for ids that a full log does not lend.
-    const refuses = storage.full && !wasFull;
-    return this.#publishLent(storage.idsLent) || refuses || (hadWaited && !storage.waiting);
+    const refuses = full && !wasFull;
+    const { idsLent } = storage;
+    const lends = idsLent !== this.#publishedLent && this.#publishLent(idsLent);
+    return lends || refuses || (hadWaited && !waiting);
   }
 
   #publishUnsynced({ unsyncedSinceMs }: Storage): void {
@@ -234,7 +244,6 @@ export class BinlogCore {
   #publishLent(idsLent: number): boolean {
     // In a group, the group's thread lends the ids.
     if (this.#topology.binlog!.group !== undefined) return false;
-    if (idsLent === this.#publishedLent) return false;
     assert(idsLent > this.#publishedLent, "lent ids only go up");
     this.#publishedLent = idsLent;
     this.#lent.publish(idsLent);

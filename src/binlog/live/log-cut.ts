@@ -40,6 +40,11 @@ export class LogCut {
     return kept;
   }
 
+  /** Whether `work` may have something to do. */
+  get isBusy(): boolean {
+    return this.state !== "none" || this.#keptEnd > this.#keptFrom || this.#unlinked;
+  }
+
   /** Requests a cut for a backup; 0 releases the last one. */
   want(number: number): void {
     if (number === this.number) return;

@@ -100,7 +100,8 @@ export class IdLending {
   upTo = 0;
   /** Sequence of the record that states the lend. */
   #sequence = 0;
-  #durableUpTo = 0;
+  /** The highest id that clients may see, because its lend is durable. 0 for none. */
+  durableUpTo = 0;
   /** The highest id that a put has taken, as far as the log knows. */
   takenUpTo = 0;
 
@@ -109,28 +110,14 @@ export class IdLending {
     this.#idsAtATime = idsAtATime;
   }
 
-  /** The highest id that clients may see, because its lend is durable. 0 for none. */
-  get durableUpTo(): number {
-    return this.#durableUpTo;
-  }
-
   /** Returns whether the log must lend more ids, given the highest id taken so far. */
   isDue(highestId: number): boolean {
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 
-  /** Whether a put waits until a lend is durable. */
-  get isUrgent(): boolean {
-    return this.#isUrgentFor(this.takenUpTo);
-  }
-
-  /** Whether the log must lend, or make a lend durable, given the highest id taken so far. */
-  needsTurn(highestId: number): boolean {
-    return this.isDue(highestId) || this.#isUrgentFor(highestId);
-  }
-
-  #isUrgentFor(highestId: number): boolean {
-    return this.upTo > this.#durableUpTo && highestId > this.#durableUpTo;
+  /** Whether a put waits until a lend is durable, given the highest id taken so far. */
+  isUrgent(highestId: number): boolean {
+    return this.upTo > this.durableUpTo && highestId > this.durableUpTo;
   }
 
   /**
@@ -153,7 +140,7 @@ export class IdLending {
   }
 
   synced(syncedSequence: number): void {
-    if (!this.waitsForSync(syncedSequence)) this.#durableUpTo = this.upTo;
+    if (!this.waitsForSync(syncedSequence)) this.durableUpTo = this.upTo;
   }
 }
 
@@ -195,8 +182,8 @@ export class LogWriter {
   readonly #own: Memory = Memory.ofSize(OWN_RECORD_BYTES);
   /** For each shard, its newest record number that is appended, written, and durable. */
   readonly #appended: Float64Array;
-  readonly #written: Float64Array;
-  readonly #synced: Float64Array;
+  readonly written: Float64Array;
+  readonly synced: Float64Array;
   /** The last sequence that is appended, written, durable, and that a flush has written. */
   sequence: number;
   #writtenSequence: number;
@@ -223,9 +210,9 @@ export class LogWriter {
    * Whether the current segment has its END but could not be left yet; nothing may be appended
    * meanwhile.
    */
-  #ending = false;
+  isEnding = false;
   /** Time at which an empty batch is due, and the last record before the silence. */
-  #beatAtMs = Number.POSITIVE_INFINITY;
+  beatAtMs = Number.POSITIVE_INFINITY;
   #beatSequence = -1;
 
   constructor(options: StorageOptions) {
@@ -242,8 +229,8 @@ export class LogWriter {
     assert(this.oldest >= 1, "the oldest segment has a number");
     this.sequence = this.#writtenSequence = this.syncedSequence = this.#flushedSequence = lastSequence;
     this.#appended = new Float64Array(shards);
-    this.#written = new Float64Array(shards);
-    this.#synced = new Float64Array(shards);
+    this.written = new Float64Array(shards);
+    this.synced = new Float64Array(shards);
     this.#syncing = new Float64Array(shards);
     this.policy = new SyncPolicy(options.syncEvery, options.background !== undefined);
     this.lending = new IdLending(options.lentIds);
@@ -266,7 +253,7 @@ export class LogWriter {
   }
 
   #makeChain(options: ChainOptions): BatchChain {
-    this.#beatAtMs = 0;
+    this.beatAtMs = 0;
     return new BatchChain({
       ...options,
       idsLent: () => Math.max(this.#log.index.maxId, this.lending.upTo),
@@ -292,11 +279,6 @@ export class LogWriter {
     return this.sequence <= this.#flushedSequence;
   }
 
-  /** Whether a segment has its END but could not be left. */
-  get isEnding(): boolean {
-    return this.#ending;
-  }
-
   /**
    * Whether the log needs an END when it is closed: after records, to return lent ids, and in a
    * group to yield the lead.
@@ -304,10 +286,6 @@ export class LogWriter {
   get needsEnd(): boolean {
     const hasRecords = this.segments.current.usedBytes > HEADER_BYTES;
     return hasRecords || this.lending.upTo > this.#log.index.maxId || this.chain !== undefined;
-  }
-
-  get beatAtMs(): number {
-    return this.#beatAtMs;
   }
 
   /** Compaction rewrites segments below this one regardless of their live bytes. */
@@ -332,16 +310,6 @@ export class LogWriter {
     return this.#largestBytes + 2 * this.#batchHeadBytes;
   }
 
-  writtenUpTo(shard: number): number {
-    assert(shard >= 0 && shard < this.#written.length, "a shard has written records");
-    return this.#written[shard]!;
-  }
-
-  syncedUpTo(shard: number): number {
-    assert(shard >= 0 && shard < this.#synced.length, "a shard has durable records");
-    return this.#synced[shard]!;
-  }
-
   /** Arrival of the oldest record that is not durable; Infinity if all are, as always with -F. */
   get unsyncedSinceMs(): number {
     const isUnsynced = this.sequence > this.syncedSequence && !this.policy.never;
@@ -352,7 +320,7 @@ export class LogWriter {
 
   /** Appends a copy of a record, in the next segment if necessary. */
   place(bytes: Uint8Array, start: number, length: number): void {
-    assert(!this.#ending, "no record follows an END");
+    assert(!this.isEnding, "no record follows an END");
     // Recovery would mistake an unknown record for damage, so the log must not contain one.
     assert(recordIsKnown(bytes, start, length), "the log can hold the record");
     const framedBytes = FRAME_BYTES + length;
@@ -439,15 +407,15 @@ export class LogWriter {
    * can have a torn tail.
    */
   leave(): void {
-    if (!this.#ending) this.appendOwn(OwnKind.end);
-    this.#ending = true;
+    if (!this.isEnding) this.appendOwn(OwnKind.end);
+    this.isEnding = true;
     this.write();
     this.#sync();
     assert(this.syncedSequence === this.sequence, "the log leaves only a durable segment");
     this.segments.leave();
     // Its space is free only when nothing has it open.
     this.#background?.forget();
-    this.#ending = false;
+    this.isEnding = false;
     // The next segment must exist before the first record goes into this one; a missing file is
     // then noticed.
     this.fill();
@@ -456,12 +424,12 @@ export class LogWriter {
   /** Continues after a lack of room. */
   resume(): void {
     this.write();
-    if (this.#ending) this.leave();
+    if (this.isEnding) this.leave();
   }
 
   /** Appends an END, MARK or DROP; there must be room. */
   appendOwn(kind: number): void {
-    assert(!this.#ending, "no record of the log follows an END");
+    assert(!this.isEnding, "no record of the log follows an END");
     const hasNext = this.segments.next !== undefined;
     assert(this.oldest <= this.segments.current.number, "the oldest segment is not ahead of the current one");
     const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
@@ -568,17 +536,17 @@ export class LogWriter {
     if (usedBytes === 0) return;
     const segment = this.segments.current;
     assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies after its segment's header");
-    if (this.chain !== undefined) this.chain.seal(batch, segment, this.syncedSequence);
+    this.chain?.seal(batch, segment, this.syncedSequence);
     this.#disk.write(this.segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
     // A record counts as appended once it is placed, so all records that count are in this batch or
     // an earlier one.
     this.chain?.handOn(batch, this.#appended);
     assert(this.sequence - this.#writtenSequence === records, "each record of a batch has a sequence");
     batch.usedBytes = batch.records = 0;
-    this.#written.set(this.#appended);
+    this.written.set(this.#appended);
     if (CHECKED)
       assert(
-        this.#written.every((n, shard) => n >= this.#synced[shard]!),
+        this.written.every((n, shard) => n >= this.synced[shard]!),
         "durable records were written",
       );
     this.#writtenSequence = this.sequence;
@@ -605,7 +573,7 @@ export class LogWriter {
     this.#unsyncedSinceMs = this.#batchSinceMs;
     this.syncedSequence = this.#writtenSequence;
     assert(this.syncedSequence <= this.sequence, "no record is durable before it is placed");
-    this.#synced.set(this.#written);
+    this.synced.set(this.written);
     this.lending.synced(this.syncedSequence);
     return endedMs - beganMs;
   }
@@ -621,7 +589,7 @@ export class LogWriter {
     if (!background.begin(segmentName(this.segments.current.number), this.segments.handle)) return false;
     this.#isSyncing = true;
     this.#syncingBeganMs = beganMs;
-    this.#syncing.set(this.#written);
+    this.#syncing.set(this.written);
     this.#syncingSequence = this.#writtenSequence;
     this.#syncingSinceMs = this.#batchSinceMs;
     this.#writtenBytes = 0;
@@ -656,7 +624,8 @@ export class LogWriter {
     }
     if (this.chain !== undefined) this.#beat(nowMs);
     const lends = this.lending.waitsForSync(this.syncedSequence);
-    if (lends && (this.lending.isUrgent || !this.#lendLater(nowMs))) this.syncAll(nowMs, false);
+    if (lends && (this.lending.isUrgent(this.lending.takenUpTo) || !this.#lendLater(nowMs)))
+      this.syncAll(nowMs, false);
     else if (lends) return;
     else if (nowMs >= this.policy.syncAtMs) this.#syncInTime(nowMs);
     else if (nowMs >= this.policy.markAtMs) this.#mark(nowMs);
@@ -704,7 +673,7 @@ export class LogWriter {
     this.#unsyncedSinceMs = this.#laterSinceMs;
     this.syncedSequence = this.#syncingSequence;
     assert(this.syncedSequence <= this.#writtenSequence, "no record is durable before it is written");
-    this.#synced.set(this.#syncing);
+    this.synced.set(this.#syncing);
     this.lending.synced(this.syncedSequence);
     this.policy.ended(nowMs, tookMs);
   }
@@ -724,7 +693,7 @@ export class LogWriter {
   #beat(nowMs: number): void {
     assert(this.sequence >= this.#beatSequence, "the sequence only grows");
     if (this.sequence === this.#beatSequence) {
-      if (nowMs < this.#beatAtMs) return;
+      if (nowMs < this.beatAtMs) return;
       this.makeOwnFit();
       if (this.#batch.usedBytes === 0) this.#beginBatch();
       assert(this.#batch.records > 0, "an empty batch has its own record");
@@ -733,7 +702,7 @@ export class LogWriter {
       this.policy.dirty(nowMs);
     }
     this.#beatSequence = this.sequence;
-    this.#beatAtMs = nowMs + BEAT_MS;
+    this.beatAtMs = nowMs + BEAT_MS;
   }
 
   #mark(nowMs: number): void {

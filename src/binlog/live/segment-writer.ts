@@ -64,8 +64,11 @@ export class SegmentWriter {
   readonly softLimitBytes: number;
   readonly #wantedRoomBytes: number;
   readonly #zeros: Uint8Array;
-  #current: Segment | undefined;
-  #next: Segment | undefined;
+  /** Maximum bytes of room that one step of `fill` makes, if it isn't in the background. */
+  readonly extentBytes: number;
+  /** Undefined before `begin`. */
+  current!: Segment;
+  next: Segment | undefined;
   /** Why there is less room than wanted: the system's code of the last attempt, or "". */
   shortage = "";
 
@@ -83,27 +86,14 @@ export class SegmentWriter {
     assert(this.segmentBytes <= SEGMENT_BYTES_MAX, "offsets in a segment have 32 bits");
     assert(this.#first >= 1, "segments are counted from 1");
     const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;
-    this.#zeros = new Uint8Array(Math.min(EXTENT_BYTES_MAX, extent));
-  }
-
-  get current(): Segment {
-    assert(this.#current !== undefined, "the log has a current segment");
-    return this.#current;
-  }
-
-  get next(): Segment | undefined {
-    return this.#next;
+    this.extentBytes = Math.min(EXTENT_BYTES_MAX, extent);
+    this.#zeros = new Uint8Array(this.extentBytes);
   }
 
   get handle(): Handle {
     const { handle } = this.current;
     assert(handle !== undefined, "the current segment is open");
     return handle;
-  }
-
-  /** Maximum bytes of room that one step of `fill` makes, if it isn't in the background. */
-  get extentBytes(): number {
-    return this.#zeros.length;
   }
 
   /** Bytes of room that the background may be making. */
@@ -121,26 +111,24 @@ export class SegmentWriter {
 
   /** Bytes that can be written without asking the file system for space. */
   get roomBytes(): number {
-    const current = this.#current;
-    if (current === undefined) return 0;
-    const next = this.#next === undefined ? 0 : this.#next.fileBytes - HEADER_BYTES;
+    const { current } = this;
+    if ((current as Segment | undefined) === undefined) return 0;
+    const next = this.next === undefined ? 0 : this.next.fileBytes - HEADER_BYTES;
     assert(current.usedBytes <= current.fileBytes && next >= 0, "the room in a segment is never negative");
     return current.fileBytes - current.usedBytes + next;
   }
 
   /** Takes over segments that recovery found empty, and creates the missing ones. */
   begin(empty: Segment[], createdAtMs: number, maxId: number, oldest: number): void {
-    assert(this.#current === undefined, "a log begins once");
+    assert((this.current as Segment | undefined) === undefined, "a log begins once");
     assert(empty.length <= 2, "at most two segments are empty at a start");
     const [first, second] = empty;
-    this.#current = first;
-    this.#next = second;
+    this.next = second;
     if (first === undefined) {
-      this.#create(createdAtMs, maxId, oldest);
-      this.#current = this.#next;
-      this.#next = undefined;
-    }
-    if (this.#next !== undefined) return;
+      this.current = this.#create(createdAtMs, maxId, oldest);
+      this.next = undefined;
+    } else this.current = first;
+    if (this.next !== undefined) return;
     const result = this.fill(createdAtMs, maxId, oldest);
     // An existing log may continue on a full disk, but a new one may not begin there.
     const fresh = this.current.number === 1 && this.#table.all.length === 1;
@@ -162,8 +150,8 @@ export class SegmentWriter {
   }
 
   nextFits(framedBytes: number): boolean {
-    assert(this.#next?.usedBytes !== 0, "the next segment has its header");
-    const next = this.#next;
+    assert(this.next?.usedBytes !== 0, "the next segment has its header");
+    const next = this.next;
     return next !== undefined && HEADER_BYTES + framedBytes + SPARE_BYTES <= next.fileBytes;
   }
 
@@ -173,8 +161,8 @@ export class SegmentWriter {
    */
   fill(createdAtMs: number, maxId: number, oldest: number, mayBeLater = false): FillResult {
     try {
-      this.#takeLater();
-      const next = this.#next;
+      if (this.#later !== undefined) this.#takeLater();
+      const next = this.next;
       const target = this.#target();
       if (target !== undefined && target.fileBytes >= this.segmentBytes) return "enough";
       if (next !== undefined && this.roomBytes >= this.#wantedRoomBytes) return "enough";
@@ -195,7 +183,7 @@ export class SegmentWriter {
    * can be left early.
    */
   fillNext(): FillResult {
-    const next = this.#next;
+    const next = this.next;
     assert(next !== undefined, "there is a segment to make room in");
     if (next.fileBytes >= this.segmentBytes) return "enough";
     try {
@@ -212,11 +200,9 @@ export class SegmentWriter {
    * Returns the segment in which to make room: the next one once the current one has its full size.
    */
   #target(): Segment | undefined {
-    const current = this.#current;
-    const next = this.#next;
-    return next !== undefined && current !== undefined && current.fileBytes < this.segmentBytes
-      ? current
-      : next;
+    const { current, next } = this;
+    const grows = (current as Segment | undefined) !== undefined && current.fileBytes < this.segmentBytes;
+    return next !== undefined && grows ? current : next;
   }
 
   /**
@@ -264,7 +250,7 @@ export class SegmentWriter {
   #extendLater(segment: Segment): boolean {
     const later = this.#later;
     if (later !== undefined) return later.segment === segment && !later.isSettled;
-    if (this.#background === undefined || segment !== this.#next) return false;
+    if (this.#background === undefined || segment !== this.next) return false;
     const length = this.#laterLength(segment);
     this.#zeroFill(segment, length);
     if (!this.#background.begin(segmentName(segment.number), segment.handle!)) return false;
@@ -287,7 +273,7 @@ export class SegmentWriter {
    */
   #extendFar(segment: Segment): boolean {
     // After a start, the current segment grows by single extents: clients wait for each.
-    if (segment !== this.#next) return false;
+    if (segment !== this.next) return false;
     const length = this.#laterLength(segment);
     assert(length <= LATER_EXTENTS_MAX * this.#zeros.length, "one sync makes a limited number of extents");
     if (length === 0) return false;
@@ -302,12 +288,12 @@ export class SegmentWriter {
 
   /** Counts the room that the background has made. */
   #takeLater(): void {
-    const later = this.#later;
-    const ended = later === undefined ? undefined : this.#background!.take();
-    if (later === undefined || ended === undefined) return;
+    const later = this.#later!;
+    const ended = this.#background!.take();
+    if (ended === undefined) return;
     this.#later = undefined;
     if (later.isSettled) return;
-    assert(later.segment === this.#next, "the background makes room in the next segment");
+    assert(later.segment === this.next, "the background makes room in the next segment");
     // The kernel reports a failure to the log's own descriptor as well. It must do so now, and not
     // when records are synced. Then the room doesn't count.
     if (ended.error !== undefined) this.#disk.sync(later.segment.handle!);
@@ -328,7 +314,7 @@ export class SegmentWriter {
   #settleLater(): void {
     const later = this.#later;
     if (later === undefined || later.isSettled) return;
-    assert(later.segment === this.#next, "only the room of the next segment is made in the background");
+    assert(later.segment === this.next, "only the room of the next segment is made in the background");
     later.isSettled = true;
     try {
       this.#disk.sync(later.segment.handle!);
@@ -351,14 +337,14 @@ export class SegmentWriter {
     } catch (error) {
       // The current segment has records: the kernel has dropped pages that it could not write, and
       // a later sync would not report that.
-      throw segment === this.#current && isShortage(error) ? this.ioError("sync", error) : error;
+      throw segment === this.current && isShortage(error) ? this.ioError("sync", error) : error;
     }
   }
 
-  #create(createdAtMs: number, maxId: number, oldest: number): void {
+  #create(createdAtMs: number, maxId: number, oldest: number): Segment {
     const last = this.#table.all.at(-1);
     const number = last === undefined ? this.#first : last.number + 1;
-    assert(this.#next === undefined, "one segment is created ahead at a time");
+    assert(this.next === undefined, "one segment is created ahead at a time");
     assert(oldest <= number, "a new segment counts");
     const salt = this.#randomSalt() >>> 0;
     const name = segmentName(number);
@@ -371,8 +357,10 @@ export class SegmentWriter {
       this.#disk.sync(handle);
       this.#disk.syncFolder();
       const segment = { number, salt, createdAtMs, liveBytes: 0, sealed: false, handle };
-      this.#next = { ...segment, fileBytes: first.length, usedBytes: HEADER_BYTES };
-      this.#table.add(this.#next);
+      const created = { ...segment, fileBytes: first.length, usedBytes: HEADER_BYTES };
+      this.next = created;
+      this.#table.add(created);
+      return created;
     } catch (error) {
       this.#disk.close(handle);
       if (["ENOSPC", "EDQUOT"].includes(systemCode(error))) this.#disk.unlink(name);
@@ -383,18 +371,18 @@ export class SegmentWriter {
   /** Leaves the current segment, which must be written and synced, for the next one. */
   leave(): void {
     const sealed = this.current;
-    assert(this.#next !== undefined, "a next segment exists");
+    assert(this.next !== undefined, "a next segment exists");
     assert(sealed.usedBytes > HEADER_BYTES, "the log leaves a segment only after its END");
-    assert(this.#next.number === sealed.number + 1, "segments are numbered without gaps");
-    assert(this.#next.usedBytes === HEADER_BYTES, "the next segment has no record yet");
+    assert(this.next.number === sealed.number + 1, "segments are numbered without gaps");
+    assert(this.next.usedBytes === HEADER_BYTES, "the next segment has no record yet");
     this.#settleLater();
     this.#disk.truncate(sealed.handle!, sealed.usedBytes);
     this.#disk.close(sealed.handle!);
     sealed.handle = undefined;
     sealed.fileBytes = sealed.usedBytes;
     this.#table.seal(sealed);
-    this.#current = this.#next;
-    this.#next = undefined;
+    this.current = this.next;
+    this.next = undefined;
     // The space of a file is free only when nothing has it open.
     this.#background?.forget();
   }
@@ -404,7 +392,7 @@ export class SegmentWriter {
     const current = this.current;
     assert(current.usedBytes <= current.fileBytes, "a trim only shortens a segment");
     this.#disk.truncate(current.handle!, current.usedBytes);
-    if (this.#next !== undefined) this.#disk.truncate(this.#next.handle!, PAGE_BYTES);
+    if (this.next !== undefined) this.#disk.truncate(this.next.handle!, PAGE_BYTES);
   }
 
   beginError(error: unknown): unknown {

@@ -28,10 +28,12 @@ const BACKGROUND_PART = 0.2;
 
 export class SyncPolicy {
   readonly #every: SyncEvery;
+  readonly never: boolean;
   readonly #headStartMs: number;
   /** Arrival of the oldest record that is not durable; Infinity for none. */
   #dirtySinceMs = Number.POSITIVE_INFINITY;
-  #markAtMs = Number.POSITIVE_INFINITY;
+  /** Time at which the log states that it is durable; Infinity for none. */
+  markAtMs = Number.POSITIVE_INFINITY;
   #lastSyncTookMs = 0;
   /** When the sync in the background must be over; Infinity for none. */
   #overAtMs = Number.POSITIVE_INFINITY;
@@ -39,17 +41,14 @@ export class SyncPolicy {
   constructor(every: SyncEvery, inBackground = false) {
     assert(every === "never" || every >= 0, "the interval of syncs is never negative");
     this.#every = every;
+    this.never = every === "never";
     this.#headStartMs = inBackground && every !== "never" ? every * BACKGROUND_PART : 0;
-  }
-
-  get never(): boolean {
-    return this.#every === "never";
   }
 
   /** Starts the time until the next sync when the first records arrive. */
   dirty(nowMs: number): void {
     if (nowMs < this.#dirtySinceMs) this.#dirtySinceMs = nowMs;
-    this.#markAtMs = Number.POSITIVE_INFINITY;
+    this.markAtMs = Number.POSITIVE_INFINITY;
   }
 
   /** Returns whether there is time for a sync in the background. */
@@ -68,8 +67,7 @@ export class SyncPolicy {
   ended(nowMs: number, tookMs: number): void {
     this.#overAtMs = Number.POSITIVE_INFINITY;
     this.#lastSyncTookMs = tookMs;
-    if (this.#dirtySinceMs === Number.POSITIVE_INFINITY && !this.never)
-      this.#markAtMs = nowMs + MARK_AFTER_MS;
+    if (this.#dirtySinceMs === Number.POSITIVE_INFINITY && !this.never) this.markAtMs = nowMs + MARK_AFTER_MS;
   }
 
   /** Records that everything is durable. `marked` means that the log itself states it. */
@@ -77,7 +75,7 @@ export class SyncPolicy {
     assert(!Number.isNaN(tookMs), "the duration of a sync is a number");
     assert(!Number.isNaN(nowMs), "the end of a sync is a number");
     this.#dirtySinceMs = this.#overAtMs = Number.POSITIVE_INFINITY;
-    this.#markAtMs = marked || this.never ? Number.POSITIVE_INFINITY : nowMs + MARK_AFTER_MS;
+    this.markAtMs = marked || this.never ? Number.POSITIVE_INFINITY : nowMs + MARK_AFTER_MS;
     this.#lastSyncTookMs = tookMs;
   }
 
@@ -92,10 +90,6 @@ export class SyncPolicy {
       this.#overAtMs,
       this.#dirtySinceMs + this.#every - Math.min(this.#every / 2, headStartMs),
     );
-  }
-
-  get markAtMs(): number {
-    return this.#markAtMs;
   }
 }
 

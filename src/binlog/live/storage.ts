@@ -52,12 +52,15 @@ export class Storage implements CompactionHost {
   #compactAtMs = 0;
   /** The record that was taken but had no room. */
   #pending: PendingRecord | undefined;
-  #failure: BinlogError | undefined;
-  #recordsWritten = 0;
-  #recordsMigrated = 0;
+  /** Set once the log can't continue; nothing is taken or becomes durable from then on. */
+  failure: BinlogError | undefined;
+  /** Number of records written since the start, including compaction's copies. */
+  recordsWritten = 0;
+  recordsMigrated = 0;
   #closed = false;
   #nowMs = 0;
-  #compacts = false;
+  /** Whether space was being reclaimed at the end of the last slice of work. */
+  compacts = false;
 
   constructor(options: StorageOptions) {
     const { disk, log } = options;
@@ -87,11 +90,6 @@ export class Storage implements CompactionHost {
     return chain !== undefined && !chain.hasRoom;
   }
 
-  /** Set once the log can't continue; nothing is taken or becomes durable from then on. */
-  get failure(): BinlogError | undefined {
-    return this.#failure;
-  }
-
   /** Whether puts must be refused: there is room only for records no longer than an update. */
   get full(): boolean {
     return this.#shortage.full;
@@ -114,22 +112,17 @@ export class Storage implements CompactionHost {
 
   /** Returns the number up to which all records of the shard are durable. */
   syncedUpTo(shard: number): number {
-    return this.#tail.syncedUpTo(shard);
+    return this.#tail.synced[shard]!;
   }
 
   /** Returns the last record of the shard up to which all are written, and survive the process. */
   writtenUpTo(shard: number): number {
-    return this.#tail.writtenUpTo(shard);
+    return this.#tail.written[shard]!;
   }
 
   /** Time since which a record waits for a sync; Infinity if none does, as always with -F. */
   get unsyncedSinceMs(): number {
     return this.#tail.unsyncedSinceMs;
-  }
-
-  /** Whether space was being reclaimed at the end of the last slice of work. */
-  get compacts(): boolean {
-    return this.#compacts;
   }
 
   /** Returns the segment of the job's full record (`file` in stats-job); 0 for no job. */
@@ -145,14 +138,15 @@ export class Storage implements CompactionHost {
   /** Whether the log must turn for the sake of ids, given the highest id taken so far. */
   lendIsDue(highestId: number): boolean {
     // While the log is full, puts are refused, so none waits for a lend.
-    return this.#tail.lending.needsTurn(highestId) && !this.full;
+    const { lending } = this.#tail;
+    return (lending.isDue(highestId) || lending.isUrgent(highestId)) && !this.#shortage.full;
   }
 
   /** Lends ids after `highestId` if due; they count once a flush has made that durable. */
   lendIds(highestId: number): void {
     const { lending } = this.#tail;
     lending.takenUpTo = highestId;
-    if (!lending.isDue(highestId) || this.full || this.#closed) return;
+    if (!lending.isDue(highestId) || this.#shortage.full || this.#closed) return;
     const before = lending.upTo;
     try {
       this.#tail.makeOwnFit();
@@ -170,8 +164,8 @@ export class Storage implements CompactionHost {
 
   /** Copies record `n` of a shard; it is neither written nor durable before a flush. */
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
-    if (this.#failure !== undefined) return;
-    assert(!this.waiting, "nothing is appended while the log waits for room");
+    if (this.failure !== undefined) return;
+    assert(!this.#shortage.waiting, "nothing is appended while the log waits for room");
     try {
       this.#take(bytes, start, length);
       this.#tail.appended(shard, n);
@@ -188,7 +182,7 @@ export class Storage implements CompactionHost {
 
   /** Takes a record of a restore, takeover or rewrite, for which a full disk is a failure. */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
-    if (this.#failure !== undefined) return;
+    if (this.failure !== undefined) return;
     try {
       this.#take(bytes, start, length);
     } catch (error) {
@@ -198,7 +192,13 @@ export class Storage implements CompactionHost {
 
   /** Takes a record of the log itself. Returns false if there is no room for it now. */
   appendNow(bytes: Uint8Array): boolean {
-    if (this.#failure !== undefined || this.#closed || this.waiting || this.full || this.isBackedUp)
+    if (
+      this.failure !== undefined ||
+      this.#closed ||
+      this.#shortage.waiting ||
+      this.#shortage.full ||
+      this.isBackedUp
+    )
       return false;
     try {
       this.#take(bytes, 0, bytes.length);
@@ -216,7 +216,7 @@ export class Storage implements CompactionHost {
     assert(!this.#closed, "a closed log takes no record");
     if (this.#tail.segments.shortage !== "") this.#tight.squeeze(FRAME_BYTES + length, this.#nowMs);
     this.#tail.place(bytes, start, length);
-    this.#recordsWritten++;
+    this.recordsWritten++;
     this.#workBytes += PACE * length;
   }
 
@@ -253,8 +253,8 @@ export class Storage implements CompactionHost {
   migrate(bytes: Uint8Array, start: number, length: number): void {
     assert(!this.#closed, "a closed log copies no record");
     this.#tail.place(bytes, start, length);
-    this.#recordsWritten++;
-    this.#recordsMigrated++;
+    this.recordsWritten++;
+    this.recordsMigrated++;
   }
 
   /** Returns, for compaction, whether that many bytes can be copied without new room. */
@@ -264,31 +264,27 @@ export class Storage implements CompactionHost {
 
   /** Writes all appended records, and syncs if the policy says so. `nowMs` is monotonic. */
   flush(nowMs: number): void {
-    if (this.#failure !== undefined || this.#closed) return;
+    if (this.failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
-    this.#endSync(nowMs);
-    if (this.failure !== undefined) return;
-    try {
-      if (this.waiting && nowMs >= this.#shortage.resumeAtMs) this.#resume();
-      if (!this.waiting) this.#tail.flush(nowMs);
-    } catch (error) {
-      if (isShortage(error)) this.#shortage.wait(nowMs, systemCode(error));
-      else this.#fail("write to", error);
-    }
-    if (this.waiting) this.#syncWritten(nowMs);
-  }
-
-  #endSync(nowMs: number): void {
     try {
       this.#tail.endSync(nowMs);
     } catch (error) {
       this.#fail("sync", error);
+      return;
     }
+    try {
+      if (this.#shortage.waiting && nowMs >= this.#shortage.resumeAtMs) this.#resume();
+      if (!this.#shortage.waiting) this.#tail.flush(nowMs);
+    } catch (error) {
+      if (isShortage(error)) this.#shortage.wait(nowMs, systemCode(error));
+      else this.#fail("write to", error);
+    }
+    if (this.#shortage.waiting) this.#syncWritten(nowMs);
   }
 
   /** Syncs in time the records that were acknowledged before the log had to wait. */
   #syncWritten(nowMs: number): void {
-    if (this.#failure !== undefined) return;
+    if (this.failure !== undefined) return;
     try {
       this.#tail.syncWritten(nowMs);
     } catch (error) {
@@ -298,7 +294,7 @@ export class Storage implements CompactionHost {
 
   /** Makes everything durable now, whatever the policy. */
   syncNow(nowMs: number): void {
-    if (this.#failure !== undefined || this.#closed) return;
+    if (this.failure !== undefined || this.#closed) return;
     try {
       this.#tail.syncAll(nowMs, false);
     } catch (error) {
@@ -311,11 +307,12 @@ export class Storage implements CompactionHost {
    * after each flush, and again while it returns true and there is nothing else to do.
    */
   work(nowMs: number): boolean {
-    if (this.#failure !== undefined || this.#closed || this.waiting || this.isBackedUp) return false;
+    if (this.failure !== undefined || this.#closed || this.#shortage.waiting || this.isBackedUp) return false;
     this.#nowMs = nowMs;
     try {
       const worksOn = this.#work(nowMs);
-      return this.cut.work(this.full) || worksOn;
+      const { cut } = this;
+      return (cut.isBusy && cut.work(this.#shortage.full)) || worksOn;
     } catch (error) {
       if (!isShortage(error)) this.#fail("compact", error);
       else if (this.#tail.isEnding) this.#shortage.wait(nowMs, systemCode(error));
@@ -330,8 +327,8 @@ export class Storage implements CompactionHost {
   }
 
   #work(nowMs: number): boolean {
-    const waits = this.full && nowMs < this.#shortage.retryAtMs;
-    const filling = waits ? "full" : this.#tail.keepRoom(!this.full);
+    const waits = this.#shortage.full && nowMs < this.#shortage.retryAtMs;
+    const filling = waits ? "full" : this.#tail.keepRoom(!this.#shortage.full);
     if (filling === "full" && !waits) this.#shortage.begin(nowMs, this.shortage);
     else if (filling === "enough") this.#shortage.end();
     const mayCompact = nowMs >= this.#compactAtMs;
@@ -339,8 +336,8 @@ export class Storage implements CompactionHost {
       if (!this.#drop.finish(nowMs)) return filling === "more";
     } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
     else this.#workBytes = 0;
-    this.#compacts = this.#drop.isUnderWay || this.#compaction.wanted;
-    return filling === "more" || (mayCompact && this.#compacts);
+    this.compacts = this.#drop.isUnderWay || this.#compaction.wanted;
+    return filling === "more" || (mayCompact && this.compacts);
   }
 
   #compactSlice(): void {
@@ -358,7 +355,7 @@ export class Storage implements CompactionHost {
    * the whole log into new segments; the caller removes the old ones.
    */
   dropBelow(segment: number, nowMs: number): void {
-    if (this.#failure !== undefined) return;
+    if (this.failure !== undefined) return;
     assert(segment <= this.currentSegment, "a log never drops its current segment");
     try {
       this.#tail.oldest = segment;
@@ -371,10 +368,10 @@ export class Storage implements CompactionHost {
 
   /** Returns when flush or work must be called next if nothing is appended; Infinity for never. */
   nextDeadline(): number {
-    if (this.#failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
+    if (this.failure !== undefined || this.#closed) return Number.POSITIVE_INFINITY;
     const tail = this.#tail;
     const { syncAtMs, markAtMs } = tail.policy;
-    if (this.waiting) return Math.min(this.#shortage.resumeAtMs, syncAtMs);
+    if (this.#shortage.waiting) return Math.min(this.#shortage.resumeAtMs, syncAtMs);
     if (!tail.isFlushed) return 0;
     return Math.min(this.#workAtMs(), syncAtMs, markAtMs, tail.beatAtMs);
   }
@@ -389,13 +386,13 @@ export class Storage implements CompactionHost {
   }
 
   #fail(what: string, error: unknown): void {
-    if (error instanceof BinlogError) this.#failure = error;
-    else if (isShortage(error)) this.#failure = this.#tail.segments.noRoomError(error);
-    else this.#failure = this.#tail.segments.ioError(what, error);
+    if (error instanceof BinlogError) this.failure = error;
+    else if (isShortage(error)) this.failure = this.#tail.segments.noRoomError(error);
+    else this.failure = this.#tail.segments.ioError(what, error);
     this.#shortage.full = true;
     // A broken invariant is not a fault of the disk.
-    if (error !== this.#failure && !isSystemError(error)) throw error;
-    const { code, message, nextStep } = this.#failure;
+    if (error !== this.failure && !isSystemError(error)) throw error;
+    const { code, message, nextStep } = this.failure;
     this.#options.notice({ level: "error", code, message: `${message}. ${nextStep}` });
   }
 
@@ -408,18 +405,9 @@ export class Storage implements CompactionHost {
     return this.#tail.segments.current.number;
   }
 
-  /** Number of records written since the start, including compaction's copies. */
-  get recordsWritten(): number {
-    return this.#recordsWritten;
-  }
-
-  get recordsMigrated(): number {
-    return this.#recordsMigrated;
-  }
-
   /** Tries once more to write the waiting records; then the log continues or has failed. */
   endWait(nowMs: number): void {
-    assert(this.waiting, "only a waiting log ends its wait");
+    assert(this.#shortage.waiting, "only a waiting log ends its wait");
     this.#nowMs = nowMs;
     try {
       this.#resume();
@@ -434,8 +422,8 @@ export class Storage implements CompactionHost {
    */
   close(nowMs: number, trim = false): void {
     if (this.#closed) return;
-    if (this.waiting) this.endWait(nowMs);
-    if (this.#failure === undefined) {
+    if (this.#shortage.waiting) this.endWait(nowMs);
+    if (this.failure === undefined) {
       this.syncNow(nowMs);
       if (this.#tail.needsEnd) this.#endSegment(nowMs, trim);
     }
@@ -449,7 +437,7 @@ export class Storage implements CompactionHost {
   }
 
   #endSegment(nowMs: number, trim: boolean): void {
-    assert(!this.waiting, "a log without room can't end its segment");
+    assert(!this.#shortage.waiting, "a log without room can't end its segment");
     try {
       // At a clean end, clients have seen only ids of records, so the rest of the lend is returned.
       this.#tail.lending.upTo = 0;
