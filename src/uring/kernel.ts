@@ -87,8 +87,29 @@ const peeked = map(1);
 /** A socket option and its length in bytes. */
 const option = map(8);
 
-/** Returns the address of an array's bytes, valid while the array lives. */
-export const pointerTo: (bytes: Uint8Array) => bigint = getRawPointer;
+/** An address as two int32 words, as the kernel's structures hold it. */
+export interface Address {
+  readonly low: number;
+  readonly high: number;
+}
+
+const addresses = new WeakMap<Uint8Array, Address>();
+
+/**
+ * Returns the address of an array's bytes, valid while the array lives. Slabs and buffers are used
+ * again and again, and a BigInt for each use would cost as much as the copy of a small body.
+ */
+export function addressOf(bytes: Uint8Array): Address {
+  let address = addresses.get(bytes);
+  if (address === undefined) addresses.set(bytes, (address = halves(getRawPointer(bytes))));
+  return address;
+}
+
+/** Returns the address `offset` bytes behind another. */
+export function addressBehind({ low, high }: Address, offset: number): Address {
+  const sum = (low >>> 0) + offset;
+  return { low: sum | 0, high: sum < 2 ** 32 ? high : high + 1 };
+}
 
 /**
  * Calls io_uring_setup: returns the ring's descriptor and fills in `params`. Throws KernelError.
@@ -187,6 +208,6 @@ export function eventLoopDescriptor(): number {
 }
 
 /** Returns the two int32 halves of an address, as the kernel's structures hold them. */
-export function halves(address: bigint): { low: number; high: number } {
+export function halves(address: bigint): Address {
   return { low: Number(BigInt.asIntN(32, address)), high: Number(BigInt.asIntN(32, address >> 32n)) };
 }

@@ -3,7 +3,7 @@
 
 import { assert } from "../base/assert.ts";
 import { copyBytes } from "../base/bytes.ts";
-import { halves, type Mapping, map } from "./kernel.ts";
+import { type Address, addressBehind, halves, map } from "./kernel.ts";
 
 /** Replies up to this size are copied to a slot, so that their buffer can be reused at once. */
 export const SEND_SLOT_BYTES = 4096;
@@ -14,7 +14,7 @@ export class SendSlots {
   readonly #bytes = new Uint8Array(this.#memory.buffer);
   readonly #free = Array.from({ length: SEND_SLOTS }, (_, slot) => slot);
   /** The address of each slot. */
-  readonly addresses: readonly { low: number; high: number }[] = this.#free.map((slot) =>
+  readonly addresses: readonly Address[] = this.#free.map((slot) =>
     this.address(slot, 0),
   );
 
@@ -27,7 +27,7 @@ export class SendSlots {
   }
 
   /** Returns the address of the slot's bytes from `at` on. */
-  address(slot: number, at: number): { low: number; high: number } {
+  address(slot: number, at: number): Address {
     return halves(this.#memory.pointer + BigInt(slot * SEND_SLOT_BYTES + at));
   }
 
@@ -50,26 +50,25 @@ const PART_COUNT = 6;
 
 /** A fixed number of messages. Each belongs to the kernel from its submission to its completion. */
 export class MessageSlots {
-  readonly #memory: Mapping;
+  readonly #buffer: ArrayBuffer;
   readonly #words: Int32Array;
+  /** The address of each slot. */
+  readonly addresses: readonly Address[];
   readonly #free: number[];
 
   constructor(slots: number) {
-    this.#memory = map(slots * SLOT_BYTES);
-    this.#words = new Int32Array(this.#memory.buffer);
+    const { buffer, pointer } = map(slots * SLOT_BYTES);
+    const start = halves(pointer);
+    this.#buffer = buffer;
+    this.#words = new Int32Array(buffer);
     this.#free = Array.from({ length: slots }, (_, slot) => slot);
-    for (let slot = 0; slot < slots; slot++) this.#point(slot);
-  }
-
-  #point(slot: number): void {
-    const at = (slot * SLOT_BYTES) >> 2;
-    const parts = halves(this.#address(slot, HEADER_BYTES));
-    this.#words[at + PARTS] = parts.low;
-    this.#words[at + PARTS + 1] = parts.high;
-  }
-
-  #address(slot: number, at: number): bigint {
-    return this.#memory.pointer + BigInt(slot * SLOT_BYTES + at);
+    this.addresses = this.#free.map((slot) => addressBehind(start, slot * SLOT_BYTES));
+    for (let slot = 0; slot < slots; slot++) {
+      const at = (slot * SLOT_BYTES) >> 2;
+      const parts = addressBehind(this.addresses[slot]!, HEADER_BYTES);
+      this.#words[at + PARTS] = parts.low;
+      this.#words[at + PARTS + 1] = parts.high;
+    }
   }
 
   /** Whether all are in use. */
@@ -94,15 +93,15 @@ export class MessageSlots {
     return this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT]! + parts <= PARTS_MAX;
   }
 
-  /** Adds `length` bytes at an address. They must not change until the message is done. */
-  add(slot: number, address: bigint, length: number): void {
+  /** Adds `length` bytes `offset` behind an address. They must not change until the message is done. */
+  add(slot: number, { low, high }: Address, offset: number, length: number): void {
     const words = this.#words;
     const at = (slot * SLOT_BYTES) >> 2;
     const count = words[at + PART_COUNT]!;
     const part = at + ((HEADER_BYTES + count * PART_BYTES) >> 2);
-    const { low, high } = halves(address);
-    words[part] = low;
-    words[part + 1] = high;
+    const sum = (low >>> 0) + offset;
+    words[part] = sum;
+    words[part + 1] = sum < 2 ** 32 ? high : high + 1;
     words[part + 2] = length;
     words[part + 3] = 0;
     words[at + PART_COUNT] = count + 1;
@@ -110,12 +109,12 @@ export class MessageSlots {
 
   /** Adds the slot's own TRAILER_BYTES. */
   addTrailer(slot: number): void {
-    this.add(slot, this.#address(slot, TRAILER_AT), TRAILER_BYTES);
+    this.add(slot, this.addresses[slot]!, TRAILER_AT, TRAILER_BYTES);
   }
 
   /** Returns the bytes received into the trailer, valid until the slot is given back. */
   trailer(slot: number): Uint8Array {
-    return new Uint8Array(this.#memory.buffer, slot * SLOT_BYTES + TRAILER_AT, TRAILER_BYTES);
+    return new Uint8Array(this.#buffer, slot * SLOT_BYTES + TRAILER_AT, TRAILER_BYTES);
   }
 
   /** Returns the rest of the part that contains byte `offset` of the message. */
@@ -127,12 +126,8 @@ export class MessageSlots {
       before += words[at + 2]!;
       at += PART_BYTES >> 2;
     }
-    const start = new BigUint64Array(this.#memory.buffer, at * 4, 1)[0]!;
     const skipped = offset - before;
-    return { ...halves(start + BigInt(skipped)), length: words[at + 2]! - skipped };
-  }
-
-  address(slot: number): { low: number; high: number } {
-    return halves(this.#address(slot, 0));
+    const { low, high } = addressBehind({ low: words[at]!, high: words[at + 1]! }, skipped);
+    return { low, high, length: words[at + 2]! - skipped };
   }
 }

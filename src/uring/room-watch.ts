@@ -26,12 +26,8 @@ export class RoomWatch {
   readonly #memory = map((EVENTS + 1) * EVENT_WORDS * 4);
   readonly #words = new Int32Array(this.#memory.buffer);
   readonly #asked = this.#memory.pointer + BigInt(ASKED * 4);
-  #watched = 0;
-
-  /** Whether no socket is watched. */
-  get isEmpty(): boolean {
-    return this.#watched === 0;
-  }
+  /** Number of watched sockets. */
+  watched = 0;
 
   /**
    * Watches a socket, identified by `index`, until it has room or an error or is shut down. Returns
@@ -42,7 +38,7 @@ export class RoomWatch {
     this.#words[ASKED + DATA_WORD] = index;
     this.#words[ASKED + DATA_WORD + 1] = descriptor;
     if (epollControl(this.descriptor, EPOLL_CTL_ADD, descriptor, this.#asked) !== 0) return false;
-    this.#watched++;
+    this.watched++;
     return true;
   }
 
@@ -53,7 +49,7 @@ export class RoomWatch {
     for (let event = 0; event < count; event++) {
       const at = event * EVENT_WORDS + DATA_WORD;
       epollControl(this.descriptor, EPOLL_CTL_DEL, this.#words[at + 1]!, this.#asked);
-      this.#watched--;
+      this.watched--;
       indexes.push(this.#words[at]!);
     }
     for (const index of indexes) onRoom(index);

@@ -128,8 +128,10 @@ const RECV_POLL_FIRST = 1 << 0;
 const RECV_MULTISHOT = 1 << 1;
 const CQE_SKIP_SUCCESS = 1 << 6;
 const CQE_BUFFER = 1 << 0;
-const CQE_MORE = 1 << 1;
-const CQE_SOCK_NONEMPTY = 1 << 2;
+/** Flag of a completion: its receive continues, and other completions follow. */
+export const CQE_MORE: number = 1 << 1;
+/** Flag of a completion: more follows the received bytes, further bytes or the end. */
+export const CQE_SOCK_NONEMPTY: number = 1 << 2;
 const CQE_BUFFER_SHIFT = 16;
 const MSG_NOSIGNAL = 0x4000;
 /** The kernel itself continues after a partial send. */
@@ -187,6 +189,8 @@ export class Uring {
   #head = 0;
   readonly #buffers: ReceiveBuffers;
   readonly #waitArgument: Mapping;
+  /** The time in it, as words. */
+  readonly #waitTime: Int32Array;
   readonly #waitFlags: number;
 
   /** Throws KernelError if the kernel refuses. `call` replaces the system call in tests. */
@@ -216,6 +220,7 @@ export class Uring {
     this.#cqes = cqes >> 2;
     for (let entry = 0; entry < sqEntries; entry++) this.#words[(sqArray >> 2) + entry] = entry;
     this.#waitArgument = waitArgument();
+    this.#waitTime = new Int32Array(this.#waitArgument.buffer, 24, 4);
     const canIdle = (words[FEATURES]! & FEATURE_NO_IOWAIT) !== 0;
     this.#waitFlags = ENTER_GETEVENTS | ENTER_EXT_ARG | (canIdle ? ENTER_NO_IOWAIT : 0);
 
@@ -318,7 +323,7 @@ export class Uring {
     low: number,
     high: number,
   ): number {
-    if (this.#isFull() || this.#waitingCount > 0) return -1;
+    if (this.#tail - this.#submitted === this.#sqEntries || this.#waitingCount > 0) return -1;
     const at = this.#entry(UringOp.Send | (CQE_SKIP_SUCCESS << 8), descriptor, low, high);
     const sqes = this.#target;
     sqes[at + 4] = addressLow;
@@ -356,14 +361,13 @@ export class Uring {
     return this.#waitingCount === 0 && this.#tail === this.#submitted;
   }
 
-  #isFull(): boolean {
-    return this.#tail - this.#submitted === this.#sqEntries;
-  }
-
   /** Returns the index in `#target` of the first word of a new, zeroed entry. */
   #entry(first: number, descriptor: number, low: number, high: number): number {
-    if (this.#isFull() && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
-    const at = this.#isFull() || this.#waitingCount > 0 ? this.#waitingEntry() : this.#ringEntry();
+    const full = this.#sqEntries;
+    if (this.#tail - this.#submitted === full && this.#waitingCount === 0) this.#enter(0, 0, 0n, 0n);
+    const waits = this.#waitingCount > 0 || this.#tail - this.#submitted === full;
+    const at = waits ? this.#waitingEntry() : (this.#tail++ & this.#sqMask) * SQE_WORDS;
+    if (!waits) this.#target = this.#sqes;
     const sqes = this.#target;
     // A loop, because `fill` is a call into the runtime: 60 ns for each command.
     for (let word = at; word < at + SQE_WORDS; word++) sqes[word] = 0;
@@ -372,11 +376,6 @@ export class Uring {
     sqes[at + 8] = low;
     sqes[at + 9] = high;
     return at;
-  }
-
-  #ringEntry(): number {
-    this.#target = this.#sqes;
-    return (this.#tail++ & this.#sqMask) * SQE_WORDS;
   }
 
   /**
@@ -400,7 +399,8 @@ export class Uring {
     const count = Math.min(this.#waitingCount, this.#sqEntries - (this.#tail - this.#submitted));
     for (let entry = 0; entry < count; entry++) {
       const from = entry * SQE_WORDS;
-      this.#sqes.set(this.#waiting.subarray(from, from + SQE_WORDS), this.#ringEntry());
+      const at = (this.#tail++ & this.#sqMask) * SQE_WORDS;
+      this.#sqes.set(this.#waiting.subarray(from, from + SQE_WORDS), at);
     }
     this.#waiting.copyWithin(0, count * SQE_WORDS, this.#waitingCount * SQE_WORDS);
     this.#waitingCount -= count;
@@ -424,9 +424,10 @@ export class Uring {
       return;
     }
     const argument = this.#waitArgument;
-    const time = new BigInt64Array(argument.buffer, 24, 2);
-    time[0] = BigInt(Math.floor(timeoutMs / 1000));
-    time[1] = BigInt(Math.floor((timeoutMs % 1000) * 1e6));
+    // The low halves of two 64-bit numbers, seconds and nanoseconds; the high ones stay 0.
+    const time = this.#waitTime;
+    time[0] = Math.floor(timeoutMs / 1000);
+    time[2] = Math.floor((timeoutMs % 1000) * 1e6);
     this.#enter(1, this.#waitFlags, argument.pointer, 24n);
   }
 
@@ -441,20 +442,24 @@ export class Uring {
       argumentBytes,
     );
     // The head shows how far the kernel has come, even if the wait was cut short.
-    this.#submitted = unwrap(Atomics.load(this.#words, this.#sqHead), this.#submitted);
+    const head = Atomics.load(this.#words, this.#sqHead);
+    this.#submitted += (head - this.#submitted) | 0;
     if (result < 0 && result !== -EINTR && result !== -ETIME && result !== -EAGAIN && result !== -EBUSY)
       throw new KernelError("io_uring_enter", -result);
   }
 
   // --- completions -------------------------------------------------------------------------------
 
-  /** Passes all available completions to `onCompletion` without consuming them. */
-  look(onCompletion: OnCompletion): void {
+  /**
+   * Passes the first words of the available completions with the second word `high` to `onFound`,
+   * without consuming them.
+   */
+  look(high: number, onFound: (low: number) => void): void {
     const words = this.#words;
     const tail = Atomics.load(words, this.#cqTail);
     for (let head = this.#head; (head | 0) !== tail; head++) {
       const at = this.#cqes + (head & this.#cqMask) * (CQE_BYTES / 4);
-      onCompletion(words[at]!, words[at + 1]!, words[at + 2]!, words[at + 3]!);
+      if (words[at + 1] === high) onFound(words[at]!);
     }
   }
 
@@ -485,16 +490,6 @@ export class Uring {
   bufferOf(flags: number): Uint8Array | undefined {
     return (flags & CQE_BUFFER) === 0 ? undefined : this.#buffers.views[flags >>> CQE_BUFFER_SHIFT];
   }
-
-  /** Returns whether the receive of this completion continues: other completions follow. */
-  goesOn(flags: number): boolean {
-    return (flags & CQE_MORE) !== 0;
-  }
-
-  /** Returns whether more follows the received bytes: further bytes or the end. */
-  hasMore(flags: number): boolean {
-    return (flags & CQE_SOCK_NONEMPTY) !== 0;
-  }
 }
 
 /** Returns the timeout as io_uring_enter takes it: the argument, then the time it points to. */
@@ -505,8 +500,3 @@ function waitArgument(): Mapping {
 }
 
 const align = (bytes: number): number => Math.ceil(bytes / 4096) * 4096;
-
-/** Returns the number nearest to `near` whose low 32 bits are `low`. */
-function unwrap(low: number, near: number): number {
-  return near + ((low - near) | 0);
-}

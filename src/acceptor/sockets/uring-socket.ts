@@ -3,7 +3,7 @@
 import { constants } from "node:os";
 import { assert } from "../../base/assert.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
-import { duplicate, halves, isTcp, peek, pointerTo, shutdown } from "../../uring/kernel.ts";
+import { type Address, addressBehind, addressOf, duplicate, isTcp, peek, shutdown } from "../../uring/kernel.ts";
 import { type MessageSlots, SEND_SLOT_BYTES, type SendSlots } from "../../uring/message-slots.ts";
 import { BUFFER_BYTES, MULTISHOT_RECEIVES, RECEIVE_BYTES_MAX, type Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
@@ -28,6 +28,7 @@ export const Kind = {
 const { ENOBUFS, EINTR, EAGAIN, ECANCELED } = constants.errno;
 
 const place = new BodyPlace();
+const NOWHERE: Address = { low: 0, high: 0 };
 
 /** The sockets of a thread, as one of them sees them. */
 interface Sockets {
@@ -156,7 +157,7 @@ export class UringSocket implements Transport, Departure {
     this.#sendSlot = slot;
     if (slot < 0) {
       this.#buffer = buffer;
-      const { low, high } = halves(pointerTo(buffer));
+      const { low, high } = addressOf(buffer);
       ring.send(this.descriptor, low, high, length, this.index, Kind.Send);
       return false;
     }
@@ -185,7 +186,7 @@ export class UringSocket implements Transport, Departure {
     this.#buffer = buffer;
     this.#messageSlot = slot;
     this.#bodies = bodies;
-    const { low, high } = messages.address(slot);
+    const { low, high } = messages.addresses[slot]!;
     ring.sendMessage(this.descriptor, low, high, this.index, Kind.Send);
     return true;
   }
@@ -193,21 +194,21 @@ export class UringSocket implements Transport, Departure {
   /** Returns the total length, or 0 if there are too many parts. */
   #addParts(slot: number, buffer: Uint8Array, length: number, bodies: readonly BodyReference[]): number {
     const { messages } = this.#sockets;
-    const start = length === 0 ? 0n : pointerTo(buffer);
+    const start = length === 0 ? NOWHERE : addressOf(buffer);
     let from = 0;
     let total = 0;
     for (const { arena, handle, offset, length: bodyBytes, at } of bodies) {
-      if (at > from) messages.add(slot, start + BigInt(from), at - from);
+      if (at > from) messages.add(slot, start, from, at - from);
       from = at;
       for (let done = 0; done < bodyBytes; done += place.length) {
         // Keep one part for the bytes before the next body or after the last.
         if (!messages.hasRoom(slot, 3)) return 0;
         arena.locate(handle, offset + done, bodyBytes - done, place);
-        messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
+        messages.add(slot, addressOf(place.bytes), place.at, place.length);
       }
       total += bodyBytes;
     }
-    if (length > from) messages.add(slot, start + BigInt(from), length - from);
+    if (length > from) messages.add(slot, start, from, length - from);
     return total + length;
   }
 
@@ -260,7 +261,7 @@ export class UringSocket implements Transport, Departure {
     if (this.#bodies !== undefined) return messages.partAt(this.#messageSlot, this.#sent);
     const length = this.#sending - this.#sent;
     if (this.#sendSlot >= 0) return { ...sendSlots.address(this.#sendSlot, this.#sent), length };
-    return { ...halves(pointerTo(this.#buffer!) + BigInt(this.#sent)), length };
+    return { ...addressBehind(addressOf(this.#buffer!), this.#sent), length };
   }
 
   /** Releases the memory of a send that is over, and continues with what follows. */
@@ -297,23 +298,23 @@ export class UringSocket implements Transport, Departure {
     if (this.#stashed !== undefined) return;
     this.#receiving = true;
     this.#isUnheard = true;
-    if (this.#receiveBody(likely)) return;
+    if (this.#connection!.awaitsBody && this.#receiveBody(likely)) return;
     this.#sockets.ring.receive(this.descriptor, likely, this.#isMultishot, this.index, Kind.Receive);
   }
 
   /** Receives part of a large body directly into its arena. Returns false if it cannot. */
   #receiveBody(likely: boolean): boolean {
     const { ring, messages } = this.#sockets;
-    if (!this.#connection!.awaitsBody || messages.areTaken) return false;
+    if (messages.areTaken) return false;
     const place = (this.#place ??= new BodyPlace());
     if (!this.#connection!.findBodyRoom(place)) return false;
     const slot = messages.take();
     this.#bodySlot = slot;
-    messages.add(slot, pointerTo(place.bytes) + BigInt(place.at), place.length);
+    messages.add(slot, addressOf(place.bytes), place.at, place.length);
     if (this.#connection!.bodyEndsAfter(place.length)) messages.addTrailer(slot);
     // The kernel writes there until the receive completes, whatever happens to the job.
     place.arena!.pin(place.handle);
-    const { low, high } = messages.address(slot);
+    const { low, high } = messages.addresses[slot]!;
     ring.receiveMessage(this.descriptor, low, high, likely, this.index, Kind.ReceiveBody);
     return true;
   }
@@ -348,14 +349,15 @@ export class UringSocket implements Transport, Departure {
     if (this.#gone) this.#finishIfIdle();
     else if (result > 0 && bytes !== undefined) this.#onBytes(result, bytes, hasMore);
     else if (result === 0) {
-      this.#stashedEnd = this.#mustStash;
+      this.#stashedEnd = this.#paused || this.#stashed !== undefined;
       if (!this.#stashedEnd) this.#end();
     } else if (result === -ENOBUFS || result === -EAGAIN || result === -EINTR) this.#receive(true);
     else this.#disconnect();
   }
 
   #onBytes(length: number, bytes: Uint8Array, hasMore: boolean): void {
-    if (this.#mustStash) {
+    // They wait for the end of the pause, or behind bytes of an earlier one.
+    if (this.#paused || this.#stashed !== undefined) {
       this.#stash(bytes, length);
       return;
     }
@@ -365,14 +367,6 @@ export class UringSocket implements Transport, Departure {
     // clients.
     if (hasMore && !this.#receiving && length < BUFFER_BYTES) this.#lookForEnd();
     this.#receive(hasMore || length === BUFFER_BYTES);
-  }
-
-  /**
-   * Whether arriving bytes have to wait: for the end of the pause, or behind bytes of an earlier
-   * one.
-   */
-  get #mustStash(): boolean {
-    return this.#paused || this.#stashed !== undefined;
   }
 
   #stash(bytes: Uint8Array, length: number): void {

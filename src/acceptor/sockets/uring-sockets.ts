@@ -8,7 +8,7 @@
 import { closeDescriptor, eventLoopDescriptor } from "../../uring/kernel.ts";
 import { MessageSlots, SendSlots } from "../../uring/message-slots.ts";
 import { RoomWatch } from "../../uring/room-watch.ts";
-import { Uring } from "../../uring/uring.ts";
+import { CQE_MORE, CQE_SOCK_NONEMPTY, Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { MovedConnection } from "../migration/client-state.ts";
 import type { AcceptedHandle, ConnectionContext, ConnectionLog } from "./listener.ts";
@@ -34,6 +34,8 @@ export class UringSockets {
   readonly #free: number[] = [];
   /** Sockets with a send in flight that posts a completion only if it fails. */
   silent: UringSocket[] = [];
+  /** Whether the completions being processed have brought bytes or an end. */
+  #hasReceived = false;
   #toFinish: UringSocket[] = [];
   #toDeliver: UringSocket[] = [];
 
@@ -94,7 +96,7 @@ export class UringSockets {
   turn(): void {
     this.#watchOthers();
     this.ring.submit();
-    this.#reap();
+    this.takeCompletions();
     for (let each = 0; each < this.#cores.length; each++) {
       const { barriers } = this.#cores[each]!;
       if (barriers.hasWork) barriers.haveRead();
@@ -110,8 +112,13 @@ export class UringSockets {
     // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
     // sleep either.
     const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
-    if (hasMore || this.silent.some((socket) => socket.isAwaited)) this.ring.submit();
+    if (hasMore || this.#awaitsSent()) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
+  }
+
+  #awaitsSent(): boolean {
+    for (const socket of this.silent) if (socket.isAwaited) return true;
+    return false;
   }
 
   #watchOthers(): void {
@@ -119,19 +126,17 @@ export class UringSockets {
       this.#watchesEventLoop = true;
       this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
     }
-    if (this.#watchesRoom || this.#room.isEmpty) return;
+    if (this.#watchesRoom || this.#room.watched === 0) return;
     this.#watchesRoom = true;
     this.ring.pollIn(this.#room.descriptor, 0, Kind.Room);
   }
 
-  /** Processes the completions of a wait. Returns their number. */
+  /** Processes the available completions. Returns their number. */
   takeCompletions(): number {
-    return this.#reap();
-  }
-
-  #reap(): number {
     if (this.silent.length > 0) this.#settle();
     const taken = this.ring.reap(this.#complete);
+    if (this.#hasReceived) this.#onActivity();
+    this.#hasReceived = false;
     if (this.#toDeliver.length > 0) this.#deliver();
     if (this.#toFinish.length > 0) this.#finish();
     return taken;
@@ -155,12 +160,12 @@ export class UringSockets {
     if (kind === Kind.Send) socket.onSent(result);
     else if (kind === Kind.End) socket.onEndSeen(result);
     else if (kind === Kind.ReceiveBody) {
-      socket.onBodyReceived(result, this.ring.hasMore(flags));
-      this.#onActivity();
+      socket.onBodyReceived(result, (flags & CQE_SOCK_NONEMPTY) !== 0);
+      this.#hasReceived = true;
     } else if (kind !== Kind.Cancel) {
-      const { ring } = this;
-      socket.onReceived(result, ring.bufferOf(flags), ring.hasMore(flags), ring.goesOn(flags));
-      this.#onActivity();
+      const bytes = this.ring.bufferOf(flags);
+      socket.onReceived(result, bytes, (flags & CQE_SOCK_NONEMPTY) !== 0, (flags & CQE_MORE) !== 0);
+      this.#hasReceived = true;
     }
   };
 
@@ -182,15 +187,15 @@ export class UringSockets {
     this.silent = [];
     // Read this first: finishing a send may submit others.
     const { settledPlace } = this.ring;
-    this.ring.look(this.#noteFailure);
+    this.ring.look(Kind.Send, this.#noteFailure);
     for (const socket of sockets) {
       if (socket.silentPlace <= settledPlace) socket.onSentSilently();
       else this.silent.push(socket);
     }
   }
 
-  readonly #noteFailure = (index: number, kind: number): void => {
-    if (kind === Kind.Send) this.#sockets[index]!.hasFailedSilently = true;
+  readonly #noteFailure = (index: number): void => {
+    this.#sockets[index]!.hasFailedSilently = true;
   };
 
   /**

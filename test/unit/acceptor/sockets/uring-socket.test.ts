@@ -15,7 +15,7 @@ import type { HandedOver } from "../../../../src/acceptor/stream/transport.ts";
 import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
 import { BodyArena, type BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
 import { closeDescriptor, KernelError } from "../../../../src/uring/kernel.ts";
-import { BUFFER_BYTES, RECEIVE_BYTES_MAX } from "../../../../src/uring/uring.ts";
+import { BUFFER_BYTES, CQE_MORE, CQE_SOCK_NONEMPTY, RECEIVE_BYTES_MAX } from "../../../../src/uring/uring.ts";
 import { ringsOrSkip } from "../../../support/machine/rings-or-skip.ts";
 
 const TEXT = "put 0 0 60 1\r\nx\r\n";
@@ -191,7 +191,12 @@ test("an end that the kernel has told comes after bytes that a new receive has t
     ring.reap((_index, kind, result, flags) => {
       if (kind === Kind.End) socket.onEndSeen(result);
       else if (kind === Kind.Receive)
-        socket.onReceived(result, ring.bufferOf(flags), ring.hasMore(flags), ring.goesOn(flags));
+        socket.onReceived(
+          result,
+          ring.bufferOf(flags),
+          (flags & CQE_SOCK_NONEMPTY) !== 0,
+          (flags & CQE_MORE) !== 0,
+        );
     });
     // As many operations of other sockets as let the ring submit in the middle of a turn.
     for (let each = 0; each < 2048; each++) ring.cancel(1, Kind.Receive, 1, Kind.Cancel);
@@ -209,7 +214,7 @@ describe("a body that is received in place", () => {
     let asked = 0;
     const sockets = {
       ring: { receiveMessage: () => void asked++ },
-      messages: { areTaken: false, take: () => 0, add() {}, address: () => ({ low: 0, high: 0 }), give() {} },
+      messages: { areTaken: false, take: () => 0, add() {}, addresses: [{ low: 0, high: 0 }], give() {} },
       finishLater: () => {},
     } as unknown as ConstructorParameters<typeof UringSocket>[0];
     const connection = {
