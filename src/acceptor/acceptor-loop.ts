@@ -251,13 +251,12 @@ export class AcceptorLoop {
    * pass.
    */
   #turnResident(): boolean {
-    const resident = this.residents[this.#resident];
-    if (resident === undefined) return false;
-    if (this.#residentTurns === RESIDENT_TURNS || !this.#hasTurn(resident)) {
-      this.#resident++;
+    let resident = this.residents[this.#resident];
+    while (resident !== undefined && (this.#residentTurns === RESIDENT_TURNS || !this.#hasTurn(resident))) {
       this.#residentTurns = 0;
-      return this.#turnResident();
+      resident = this.residents[++this.#resident];
     }
+    if (resident === undefined) return false;
     const point = resident.next();
     if (point === Point.Turned) {
       if (this.#residentTurns++ === 0) this.#residentSinceMs = resident.begunAtMs;
@@ -283,15 +282,12 @@ export class AcceptorLoop {
     if (log.isInTurn) return true;
     const nowMs = this.#options.surroundings.nowMs();
     if (!log.hasWork) return log.nextDueAtMs <= nowMs;
-    if (this.#residentTook <= CROWD_MESSAGES) return this.#endGathering();
     if (this.#gathered === 0) this.#gathersSinceMs = nowMs;
-    if (this.#gathered === GATHER_PASSES || nowMs - this.#gathersSinceMs >= GATHER_MS)
-      return this.#endGathering();
-    this.#gathered++;
-    return false;
-  }
-
-  #endGathering(): true {
+    const gathersOn = this.#gathered < GATHER_PASSES && nowMs - this.#gathersSinceMs < GATHER_MS;
+    if (this.#residentTook > CROWD_MESSAGES && gathersOn) {
+      this.#gathered++;
+      return false;
+    }
     this.#gathered = 0;
     return true;
   }

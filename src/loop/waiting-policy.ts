@@ -220,8 +220,9 @@ export class AcceptorPollPolicy implements PollPolicy {
   }
 
   looks(activity: AcceptorActivity): number {
+    // All shards are here, and none of them waits for another thread.
+    if (this.#hasOwnShards && !activity.waitsForLog) return 0;
     const { expecting } = activity.pendingReplies;
-    if (!this.#mayBeAnswered(activity)) return 0;
     return expecting > 0 && expecting <= FEW_CONNECTIONS ? LOOKS_ON_THE_SPOT : 0;
   }
 
@@ -230,13 +231,9 @@ export class AcceptorPollPolicy implements PollPolicy {
     const lingers = this.#lingerMs > 0 && asking > 0 && asking <= FEW_CLIENTS;
     // With too few cores, futile turns take the core from the threads that the acceptor waits for.
     const emptyTurnsMax = this.#isCrowded && !lingers ? EMPTY_TURNS_MAX_CROWDED : EMPTY_TURNS_MAX;
-    if (expecting > 0 && this.#mayBeAnswered(activity) && this.#emptyTurns++ < emptyTurnsMax) return true;
+    const mayBeAnswered = expecting > 0 && (!this.#hasOwnShards || activity.waitsForLog);
+    if (mayBeAnswered && this.#emptyTurns++ < emptyTurnsMax) return true;
     return lingers && this.#linger.again(this.#nowMs(), activity.waitsForLog ? DISK_MS : 0);
-  }
-
-  /** Returns whether another thread may have to act before waiting clients get their answers. */
-  #mayBeAnswered({ waitsForLog }: AcceptorActivity): boolean {
-    return !this.#hasOwnShards || waitsForLog;
   }
 }
 

@@ -207,7 +207,8 @@ export function encodePutHead(
   bodyBytes: number,
   attributes: Uint8Array = NO_ATTRIBUTES,
 ): number {
-  writeFixed(memory.view, at, RecordKind.put, lengthsOf(tube, attributes), bodyBytes, fields);
+  const lengths = (tube.length << 16) | attributeWord(attributes.length);
+  writeFixed(memory.view, at, RecordKind.put, lengths, bodyBytes, fields);
   return writeTail(memory, at, tube, attributes);
 }
 
@@ -228,12 +229,9 @@ export function encodeLongUpdate(
   tube: Uint8Array,
   attributes: Uint8Array,
 ): number {
-  writeFixed(memory.view, at, RecordKind.update, lengthsOf(tube, attributes), 0, fields);
+  const lengths = (tube.length << 16) | attributeWord(attributes.length);
+  writeFixed(memory.view, at, RecordKind.update, lengths, 0, fields);
   return writeTail(memory, at, tube, attributes) - at;
-}
-
-function lengthsOf(tube: Uint8Array, attributes: Uint8Array): number {
-  return (tube.length << 16) | attributeWord(attributes.length);
 }
 
 /** Returns the size of attributes and its flag, in their positions in the first word. */
@@ -324,7 +322,8 @@ export function attributeBytes(state: number, size: number): number {
 
 /** Returns the length of a PUT before its body, or of a whole UPDATE. */
 export function recordHeadBytes(view: DataView, at: number): number {
-  return RECORD_FIXED_BYTES + tubeBytesOf(view, at) + attributeBytesOf(view, at);
+  const attributes = attributeBytes(view.getUint8(at + 1), view.getUint8(at + 3));
+  return RECORD_FIXED_BYTES + view.getUint8(at + 2) + attributes;
 }
 
 /** Returns when the job of a PUT was put. */

@@ -24,6 +24,7 @@
 // The names are those of Request. A message that uses a word for something else has a view below,
 // which names it.
 
+import { copyBytes } from "../base/bytes.ts";
 import { COMMAND_OPS, ROUTE_OF, Route, WAITS_FOR_TRANSFER } from "../protocol/commands.ts";
 import type { Request, Span } from "../protocol/request.ts";
 import { FULL, type MessageSource, type RingWriter } from "../ring/ring.ts";
@@ -292,13 +293,16 @@ export function requestPayloadBytesMax(ring: RingWriter): number {
 // put 4/10
 export function writeRequest(ring: RingWriter, request: Request): boolean {
   const { tube, options, body } = request;
-  const offset = ring.claim(REQUEST_HEADER_BYTES + tube.length + options.length + body.length);
+  const tubeBytes = tube.end - tube.start;
+  const optionBytes = options.end - options.start;
+  const bodyBytes = body.end - body.start;
+  const offset = ring.claim(REQUEST_HEADER_BYTES + tubeBytes + optionBytes + bodyBytes);
   if (offset === FULL) return false;
   const word = offset >> 2;
   const { uint32, float64 } = ring;
   uint32[word + 1] = request.op | (request.counted << 8) | (request.flags << 16);
   uint32[word + 2] = request.slot;
-  uint32[word + 3] = body.length;
+  uint32[word + 3] = bodyBytes;
   uint32[word + 4] = request.pri;
   uint32[word + 5] = request.delaySeconds;
   uint32[word + 6] = request.ttrSeconds;
@@ -309,10 +313,11 @@ export function writeRequest(ring: RingWriter, request: Request): boolean {
   uint32[word + 14] = request.bodyBytes;
   uint32[word + 15] = request.count;
   uint32[word + 16] = request.waitNumber;
-  uint32[word + 17] = tube.length | (options.length << 6) | (request.delayMillis << 16);
-  let at = tube.copyTo(ring.bytes, offset + REQUEST_HEADER_BYTES);
-  if (options.length > 0) at = options.copyTo(ring.bytes, at);
-  body.copyTo(ring.bytes, at);
+  uint32[word + 17] = tubeBytes | (optionBytes << 6) | (request.delayMillis << 16);
+  const at = offset + REQUEST_HEADER_BYTES;
+  if (tubeBytes > 0) copyBytes(ring.bytes, at, tube.bytes, tube.start, tubeBytes);
+  if (optionBytes > 0) copyBytes(ring.bytes, at + tubeBytes, options.bytes, options.start, optionBytes);
+  if (bodyBytes > 0) copyBytes(ring.bytes, at + tubeBytes + optionBytes, body.bytes, body.start, bodyBytes);
   return true;
 }
 
@@ -343,9 +348,12 @@ export function readRequest(source: MessageSource, offset: number, into: Request
   const tubeAt = offset + REQUEST_HEADER_BYTES;
   const optionsAt = tubeAt + (last & 0xff);
   const bodyAt = optionsAt + ((last >>> 6) & 0x3fc);
-  into.tube.set(bytes, tubeAt, optionsAt);
-  into.options.set(bytes, optionsAt, bodyAt);
-  into.body.set(bytes, bodyAt, bodyAt + uint32[word + 3]!);
+  const { tube, options, body } = into;
+  tube.bytes = options.bytes = body.bytes = bytes;
+  tube.start = tubeAt;
+  tube.end = options.start = optionsAt;
+  options.end = body.start = bodyAt;
+  body.end = bodyAt + uint32[word + 3]!;
 }
 
 /** Returns the op of the message at `offset`. */

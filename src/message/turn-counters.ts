@@ -29,26 +29,23 @@ export class TurnCounters {
    * low, but never one above the maximum.
    */
   end(messages: number): void {
-    this.#add(Counter.Turns, 1);
+    const counters = this.#counters;
+    counters[Counter.Turns]! += 1;
     if (messages === 0) return;
-    this.#add(Counter.Messages, messages);
-    this.#add(Counter.BusyTurns, 1);
-    if (this.fill > this.#counters[Counter.RingFillMax]!) this.#counters[Counter.RingFillMax] = this.fill;
-    this.#add(Counter.RingFillSum, this.fill);
+    counters[Counter.Messages]! += messages;
+    counters[Counter.BusyTurns]! += 1;
+    if (this.fill > counters[Counter.RingFillMax]!) counters[Counter.RingFillMax] = this.fill;
+    counters[Counter.RingFillSum]! += this.fill;
   }
 
   /** Notes that the thread goes to sleep. */
   slept(): void {
-    this.#add(Counter.Sleeps, 1);
+    this.#counters[Counter.Sleeps]! += 1;
   }
 
   /** Notes that the thread rang another one; counts the ring if it woke that thread. */
   rang(hasWoken: boolean): void {
-    if (hasWoken) this.#add(Counter.Wakes, 1);
-  }
-
-  #add(counter: number, change: number): void {
-    this.#counters[counter] = this.#counters[counter]! + change;
+    if (hasWoken) this.#counters[Counter.Wakes]! += 1;
   }
 }
 

@@ -51,7 +51,9 @@ export class Span {
   }
 
   clear(): void {
-    this.set(NO_BYTES, 0, 0);
+    this.bytes = NO_BYTES;
+    this.start = 0;
+    this.end = 0;
   }
 
   /** Makes this span a copy of another, in memory of its own that the next copy overwrites. */
@@ -175,8 +177,10 @@ export class Request {
     this.flags = 0;
     this.id = request.id;
     this.pri = request.pri;
-    this.tube.copyOf(request.tube);
-    this.options.copyOf(request.options);
+    if (request.tube.end > request.tube.start) this.tube.copyOf(request.tube);
+    else this.tube.clear();
+    if (request.options.end > request.options.start) this.options.copyOf(request.options);
+    else this.options.clear();
     this.delaySeconds = request.delaySeconds;
     this.delayMillis = request.delayMillis;
     this.ttrSeconds = request.ttrSeconds;

@@ -778,7 +778,10 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.engine.transfers.isMoving(request.id)
     )
       this.#runForMovingJob(session, request);
-    else this.#run(session, request);
+    else {
+      this.replies.request = request;
+      SHARD_COMMANDS[request.op]!(this, session, request);
+    }
     if (this.engine.looks > CHEAP_WORK_MAX || this.slicedCommands.spentMs > 0) this.#charge(session);
   }
 

@@ -88,20 +88,22 @@ export class ShardLoop implements ResidentShard {
   }
 
   get hasWork(): boolean {
-    return this.#options.core.hasWork && !this.#isFrozen();
+    const { core, lease } = this.#options;
+    return core.hasWork && (lease === undefined || !this.#isOver(lease));
   }
 
   get hasCommands(): boolean {
-    return this.#options.core.hasCommands && !this.#isFrozen();
+    const { core, lease } = this.#options;
+    return core.hasCommands && (lease === undefined || !this.#isOver(lease));
   }
 
   get nextDueAtMs(): number {
-    return this.#isFrozen() ? Number.POSITIVE_INFINITY : this.#options.core.nextDueAtMs;
+    const { core, lease } = this.#options;
+    return lease !== undefined && this.#isOver(lease) ? Number.POSITIVE_INFINITY : core.nextDueAtMs;
   }
 
-  #isFrozen(): boolean {
-    const { lease, surroundings } = this.#options;
-    return lease?.isOver(surroundings.nowMs()) ?? false;
+  #isOver(lease: Lease): boolean {
+    return lease.isOver(this.#options.surroundings.nowMs());
   }
 
   wantRoom(): void {

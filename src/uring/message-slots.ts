@@ -14,9 +14,7 @@ export class SendSlots {
   readonly #bytes = new Uint8Array(this.#memory.buffer);
   readonly #free = Array.from({ length: SEND_SLOTS }, (_, slot) => slot);
   /** The address of each slot. */
-  readonly addresses: readonly Address[] = this.#free.map((slot) =>
-    this.address(slot, 0),
-  );
+  readonly addresses: readonly Address[] = this.#free.map((slot) => this.address(slot, 0));
 
   /** Copies `bytes[0, length)` to a slot. Returns its number, or -1 if none is free. */
   put(bytes: Uint8Array, length: number): number {

@@ -201,7 +201,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   onBytes(bytes: Uint8Array, length: number): void {
     const { replies, reader } = this;
     if (replies.isEnding) return;
-    replies.add(Counter.BytesIn, length);
+    this.acceptor.counters[Counter.BytesIn]! += length;
     if (replies.abortable > 0) abortBatch(this);
     reader.take(bytes, length);
     if (replies.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
@@ -480,7 +480,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     if (replies.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
     if (!this.shutdown.isDead && !replies.isIdle) replies.grantCredit();
     replies.conversation?.onRoom?.();
-    this.proceed();
+    if (this.reader.bufferedBytes > 0 || this.inputLimit.isInUse || replies.isHalfClosed) this.proceed();
     if (migrator !== undefined) this.#considerMove(migrator);
   }
 

@@ -338,8 +338,10 @@ export class Replies extends Output implements PendingReply {
     request.flags =
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
     if (!this.write(shard, request)) return false;
-    if (first) this.beginMeter(unreadBytes);
-    else this.#toldBytes = request.meterBytes;
+    if (first) {
+      this.#receivedBytes = unreadBytes;
+      this.#toldBytes = 0;
+    } else this.#toldBytes = request.meterBytes;
     this.noteSent(shard);
     const { sampler } = this.#acceptor;
     if (first && sampler.isDue) this.sample = sampler.begin(request.op);
@@ -453,7 +455,7 @@ export class Replies extends Output implements PendingReply {
     if (sample !== undefined && !sample.isAnswered)
       this.#noteAnswer(sample, shard, durable ? recordNumber : 0);
     if (this.noteAnswered()) {
-      this.beginMeter(0);
+      this.#receivedBytes = this.#toldBytes = 0;
       if (!this.isEnding) this.#acceptor.pendingReplies.expectNothing(this);
     }
     this.goOn();
@@ -496,7 +498,7 @@ export class Replies extends Output implements PendingReply {
     if (sent === 0) return 0;
     const { sample } = this;
     const acceptor = this.#acceptor;
-    this.add(Counter.BytesOut, sent);
+    acceptor.counters[Counter.BytesOut]! += sent;
     if (acceptor.closed !== undefined) this.answeredAtMs = acceptor.turnAtMs;
     if (sample !== undefined && acceptor.sampler.flushed(sample, acceptor.log)) this.sample = undefined;
     return sent;

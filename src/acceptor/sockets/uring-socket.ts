@@ -3,7 +3,15 @@
 import { constants } from "node:os";
 import { assert } from "../../base/assert.ts";
 import { BodyPlace } from "../../engine/jobs/body-arena.ts";
-import { type Address, addressBehind, addressOf, duplicate, isTcp, peek, shutdown } from "../../uring/kernel.ts";
+import {
+  type Address,
+  addressBehind,
+  addressOf,
+  duplicate,
+  isTcp,
+  peek,
+  shutdown,
+} from "../../uring/kernel.ts";
 import { type MessageSlots, SEND_SLOT_BYTES, type SendSlots } from "../../uring/message-slots.ts";
 import { BUFFER_BYTES, MULTISHOT_RECEIVES, RECEIVE_BYTES_MAX, type Uring } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";

@@ -156,7 +156,11 @@ export class Output {
    * fails at once has the whole output cleared.
    */
   #sendBytes(limit: number): number {
-    const buffer = this.#takeBuffer(limit);
+    let buffer = this.#buffer ?? NOTHING;
+    if (limit === this.#bufferedBytes) {
+      this.#buffer = undefined;
+      this.#bufferedBytes = 0;
+    } else buffer = this.#takeBuffer(limit);
     if (this.#transport.send(buffer, limit)) buffers.give(buffer);
     return limit;
   }

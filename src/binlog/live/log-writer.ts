@@ -14,19 +14,11 @@ import {
   LogFigures,
   SYNC_BOUNDS_SECONDS,
 } from "../../message/log-figures.ts";
-import { RECORD_ID_AT } from "../../message/record.ts";
+import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { LogState, RecordIndex } from "../segments/books.ts";
-import {
-  isBatch,
-  isFull,
-  isSetting,
-  isTally,
-  recordExtra,
-  recordIsKnown,
-  settingOf,
-} from "../segments/record-kinds.ts";
+import { recordExtra, recordIsKnown, settingOf } from "../segments/record-kinds.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
@@ -496,17 +488,17 @@ export class LogWriter {
     const { memory } = this.#batch;
     const kind = memory.bytes[record]!;
     if (kind >= OwnKind.end) return;
-    if (isSetting(kind)) {
+    if (kind === RecordKind.setting) {
       const { pattern, text } = settingOf(memory, record, length);
       this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
       return;
     }
-    if (isBatch(kind)) {
+    if (kind === RecordKind.batch) {
       this.#index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
       return;
     }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
-    if (isTally(kind)) {
+    if (kind === RecordKind.tally) {
       this.#index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
       if (id === 0) return;
     }
@@ -514,7 +506,7 @@ export class LogWriter {
     const extra = recordExtra(memory, record, length);
     assert(offset >= HEADER_BYTES, "a record lies after the header");
     this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
-    if (isFull(kind)) this.#onFull?.(id, segment);
+    if (kind === RecordKind.put) this.#onFull?.(id, segment);
   }
 
   // --- writes and syncs --------------------------------------------------------------------------

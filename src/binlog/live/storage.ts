@@ -332,11 +332,11 @@ export class Storage implements CompactionHost {
     if (filling === "full" && !waits) this.#shortage.begin(nowMs, this.shortage);
     else if (filling === "enough") this.#shortage.end();
     const mayCompact = nowMs >= this.#compactAtMs;
-    if (mayCompact && this.#drop.isUnderWay) {
+    if (mayCompact && this.#tail.dropping !== 0) {
       if (!this.#drop.finish(nowMs)) return filling === "more";
     } else if (mayCompact && this.#compaction.wanted) this.#compactSlice();
     else this.#workBytes = 0;
-    this.compacts = this.#drop.isUnderWay || this.#compaction.wanted;
+    this.compacts = this.#tail.dropping !== 0 || this.#compaction.wanted;
     return filling === "more" || (mayCompact && this.compacts);
   }
 
@@ -373,16 +373,13 @@ export class Storage implements CompactionHost {
     const { syncAtMs, markAtMs } = tail.policy;
     if (this.#shortage.waiting) return Math.min(this.#shortage.resumeAtMs, syncAtMs);
     if (!tail.isFlushed) return 0;
-    return Math.min(this.#workAtMs(), syncAtMs, markAtMs, tail.beatAtMs);
-  }
-
-  /** Returns when work must be called next; while the shared log is behind, its thread rings. */
-  #workAtMs(): number {
-    if (this.isBackedUp) return Number.POSITIVE_INFINITY;
+    // While the shared log is behind, its thread rings.
+    const dueAtMs = Math.min(syncAtMs, markAtMs, tail.beatAtMs);
+    if (this.isBackedUp) return dueAtMs;
     const { retryAtMs } = this.#shortage;
-    if (this.#drop.isUnderWay)
-      return Math.min(this.#drop.lookAtMs(this.#nowMs) ?? this.#compactAtMs, retryAtMs);
-    return this.#compaction.wanted ? Math.min(this.#compactAtMs, retryAtMs) : retryAtMs;
+    if (tail.dropping !== 0)
+      return Math.min(dueAtMs, this.#drop.lookAtMs(this.#nowMs) ?? this.#compactAtMs, retryAtMs);
+    return Math.min(dueAtMs, this.#compaction.wanted ? this.#compactAtMs : retryAtMs, retryAtMs);
   }
 
   #fail(what: string, error: unknown): void {

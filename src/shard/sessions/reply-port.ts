@@ -81,7 +81,8 @@ export class ReplyPort {
 
   /** Whether any reply to one more command is sure to find room. */
   get open(): boolean {
-    return !this.blocked && this.ring.hasRoom(this.ring.messageBytesMax) && !this.storedIsFull;
+    if (this.blocked || !this.ring.hasRoom(this.ring.messageBytesMax)) return false;
+    return this.#storedBytes < STORED_BYTES_MAX || !this.storedIsFull;
   }
 
   /** Whether so many body bytes are outside the ring that the acceptor should send some first. */
