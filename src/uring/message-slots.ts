@@ -91,7 +91,9 @@ export class MessageSlots {
     return this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT]! + parts <= PARTS_MAX;
   }
 
-  /** Adds `length` bytes `offset` behind an address. They must not change until the message is done. */
+  /**
+   * Adds `length` bytes `offset` behind an address. They must not change until the message is done.
+   */
   add(slot: number, { low, high }: Address, offset: number, length: number): void {
     const words = this.#words;
     const at = (slot * SLOT_BYTES) >> 2;

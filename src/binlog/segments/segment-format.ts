@@ -221,7 +221,7 @@ export function frameIsWhole({ bytes, view }: Memory, at: number, salt: number):
 }
 
 /** The content of an END, MARK or DROP. */
-export interface OwnRecord {
+interface OwnRecord {
   kind: number;
   /** Whether the next segment existed (END). */
   hasNext: boolean;
