@@ -9,6 +9,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { canRun, NEEDS, type Need } from "../support/machine/need.ts";
+import { insertedCode, shownPart } from "../support/page-code.ts";
 import { startServer } from "../support/server/server-process.ts";
 
 const run = promisify(execFile);
@@ -79,21 +80,10 @@ describe("clients in other languages", () => {
 
   it("are on the page as they are played", () => {
     const page = readFileSync(PAGE, "utf8");
-    // [raw.py](address), and then the code.
-    const block = /(\[(\w+\.\w+)\]\(\S+\)[^`]*\n```\w+\n)([\s\S]*?)(?=```)/g;
-    const shown = [...page.matchAll(block)].map(([, , name]) => name);
+    const { names, expected } = insertedCode(page, (name) => shownPart(FOLDER, name));
     const scripts = [...SCRIPTS.map(({ name }) => name), "runnerbean.php"];
-    assert.deepEqual(shown.toSorted(), scripts.toSorted(), "each file is on the page once");
-    const expected = page.replace(block, (_all, head: string, name: string) => head + shownPart(name));
+    assert.deepEqual(names.toSorted(), scripts.toSorted(), "each file is on the page once");
     if (process.env["UPDATE"] === "1") writeFileSync(PAGE, expected);
     else assert.equal(page, expected, "UPDATE=1 bin/node --test test/oracle/other-languages.test.ts");
   });
 });
-
-/** Returns the parts of a file between `page: begin` and `page: end`. */
-function shownPart(name: string): string {
-  const text = readFileSync(join(FOLDER, name), "utf8");
-  const parts = [...text.matchAll(/^\S+ page: begin\n([\s\S]*?)^\S+ page: end$/gm)].map(([, part]) => part!);
-  assert.ok(parts.length > 0, name);
-  return parts.join("\n");
-}
