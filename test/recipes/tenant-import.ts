@@ -10,8 +10,8 @@ interface Row {
 }
 
 /**
- * Rows of one tenant are a group: the server takes turns, so a small import doesn't wait for a large
- * one. Call it again if it fails: the keys of rows that are there already are duplicates.
+ * Rows of one tenant are a group: the server takes turns, so a small import doesn't wait for a
+ * large one. Call it again if it fails: the keys of rows that are there already are duplicates.
  */
 export async function importRows(
   queue: Queue<Row>,

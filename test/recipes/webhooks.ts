@@ -8,7 +8,7 @@ interface Call {
   readonly event: string;
 }
 
-/** A customer's slow endpoint holds two of your requests at most. Failures are retried for half a day. */
+/** A slow customer holds two of your requests at most. Failures are retried for half a day. */
 export async function setUp(queue: Queue<Call>): Promise<void> {
   await queue.tube("webhooks").set({
     ...{ maxAttempts: 15, backoff: 5, backoffMax: 3 * 3600, deadLetter: "webhooks-dead" },

@@ -226,6 +226,7 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean completion\b/, "test/tools/completion.test.ts", "fish"),
   tool(/^runnerbean token\b/, "test/server/token-command.test.ts", "add", "list", "remove"),
   tool(/^runnerbean (?:backup|restore)\b/, "test/http/backups.test.ts", "backup", "--rate", "restore", "-"),
+  tool(/^runnerbean (?:tube|resume)\b/, "test/tools/cli.test.ts", "tube", "resume"),
   tool(/^runnerbean schedule\b/, "test/tools/schedule.test.ts", "schedule", "set", "--cron", "--tz"),
   tool(/^runnerbean batch\b/, "test/tools/batch.test.ts", "batch", "open", "commit", "show"),
   tool(/^runnerbean shadow\b/, "test/tools/shadow.test.ts", "shadow", "--old", "--new", "--listen"),

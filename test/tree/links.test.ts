@@ -9,9 +9,12 @@ import { fileURLToPath } from "node:url";
 import { anchorsOf, LINK, localPath, withoutCode } from "../support/document-links.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const DOCUMENTS = globSync(["*.md", "{.github,deploy,docs,src,test,bench,native-bench}/**/*.md"], {
-  cwd: ROOT,
-}).sort();
+const DOCUMENTS = globSync(
+  ["*.md", "llms.txt", "{.github,deploy,docs,src,test,bench,native-bench}/**/*.md"],
+  {
+    cwd: ROOT,
+  },
+).sort();
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
 interface Link {
@@ -84,7 +87,8 @@ describe("links of documents", () => {
   it("lead from the README to every document", () => {
     const reached = new Set(["README.md"]);
     for (const path of reached)
-      for (const { to } of linksOf(path, read(path))) if (to?.endsWith(".md") === true) reached.add(to);
+      for (const { to } of linksOf(path, read(path)))
+        if (to !== undefined && DOCUMENTS.includes(to)) reached.add(to);
     assert.deepEqual(
       DOCUMENTS.filter((path) => !reached.has(path) && !path.startsWith(".github/")),
       [],
