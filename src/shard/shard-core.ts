@@ -630,8 +630,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   wantRoom(): void {
     this.records?.wantRoom();
     for (const port of this.ports) if (!port.open) port.ring.wantRoom();
-    this.replies.wantRoomForLong();
-    this.lists.wantRoom();
+    if (this.replies.longReady > 0) this.replies.wantRoomForLong();
+    if (this.lists.underWay.length > 0) this.lists.wantRoom();
     this.control?.wantRoom();
   }
 

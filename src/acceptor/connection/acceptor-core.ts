@@ -338,7 +338,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Asks the shards that block a message to signal when they have made room. */
   wantRoom(): void {
-    this.links.wantRoom();
+    if (this.links.isBlocked) this.links.wantRoom();
   }
 
   /** Whether a shard has answered or a connection has arrived. */

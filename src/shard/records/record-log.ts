@@ -207,7 +207,8 @@ export class RecordLog implements RecordSink {
   readonly #fields: RecordFields = emptyRecordFields();
   readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #recordBytesMax: number;
-  #attached: Engine | undefined;
+  /** Set by `attach`, before the first record. */
+  #engine!: Engine;
   #burySequence = 0;
   /** The last value read from `lent`. */
   #lentLow = 0;
@@ -227,7 +228,7 @@ export class RecordLog implements RecordSink {
       claim: (bytes) => this.#claim(bytes),
       hasRoom: () => this.roomForPut(),
       isLent: (id) => isLent(this.#lentLow, id) || this.#awaitLend(id),
-      bodies: () => this.#engine().bodies,
+      bodies: () => this.#engine.bodies,
     });
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
     assert(this.#recordBytesMax > RECORD_FIXED_BYTES, "a record has room for more than its head");
@@ -240,16 +241,11 @@ export class RecordLog implements RecordSink {
   attach(engine: Engine, burySequence: number, clockOffsetMs: number): void {
     assert(Number.isFinite(clockOffsetMs), "a log has a clock");
     this.#clockOffsetMs = clockOffsetMs;
-    assert(this.#attached === undefined, "a log gets its engine once");
-    this.#attached = engine;
+    assert((this.#engine as Engine | undefined) === undefined, "a log gets its engine once");
+    this.#engine = engine;
     assert(burySequence >= 0 && this.lastNumber === 0, "a log gets its engine before its first record");
     this.#burySequence = burySequence;
     this.#lentLow = this.#options.lent.low;
-  }
-
-  #engine(): Engine {
-    assert(this.#attached !== undefined, "a log has its engine before its first record");
-    return this.#attached;
   }
 
   /**
@@ -277,7 +273,7 @@ export class RecordLog implements RecordSink {
 
   /** Returns the number of the log file with the job's full record. */
   fileOf(slot: number): number {
-    const page = this.#engine().jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
@@ -286,7 +282,7 @@ export class RecordLog implements RecordSink {
   }
 
   put(slot: number): boolean {
-    const page = this.#engine().jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     const id = page.id[rowOf(slot)]!;
     // From here on, other clients may see the id.
     if (!isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
@@ -308,7 +304,7 @@ export class RecordLog implements RecordSink {
   }
 
   #put(slot: number): boolean {
-    const engine = this.#engine();
+    const engine = this.#engine;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     const tube = this.#tubeName(slot);
@@ -357,7 +353,7 @@ export class RecordLog implements RecordSink {
   }
 
   updated(slot: number): void {
-    const { extras, failures, state } = this.#engine().jobs.pageOf(slot);
+    const { extras, failures, state } = this.#engine.jobs.pageOf(slot);
     const hasAttributes =
       extras !== undefined || failures !== undefined || state[rowOf(slot)] === JobState.Reserved;
     if (hasAttributes && this.#longUpdate(slot)) return;
@@ -370,7 +366,7 @@ export class RecordLog implements RecordSink {
    */
   #longUpdate(slot: number): boolean {
     const attributes = this.#attributes(slot, false, true);
-    const tube = this.#engine().policies.attributes.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
+    const tube = this.#engine.policies.attributes.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
     if (tube.length + attributes.length === 0) return false;
     if (CHECKED) assert(attributes.length % 4 === 0, "attributes are padded to whole words");
     const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
@@ -379,7 +375,7 @@ export class RecordLog implements RecordSink {
   }
 
   remembered(slot: number): void {
-    const page = this.#engine().jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     this.#remember(slot, page.id[rowOf(slot)]!, 0);
   }
 
@@ -387,7 +383,7 @@ export class RecordLog implements RecordSink {
   left(slot: number): number {
     if (!this.roomForPut()) return 0;
     const id = this.#options.takeId();
-    const page = this.#engine().jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     this.#remember(slot, id, page.id[rowOf(slot)]!);
     return id;
   }
@@ -413,7 +409,7 @@ export class RecordLog implements RecordSink {
   /** Returns the attributes of a job, padded. They are valid until the next call. */
   #attributes(slot: number, fixed: boolean, mutable: boolean, keyJob = 0): Uint8Array {
     const writer = this.#attributeWriter;
-    const { attributes } = this.#engine().policies;
+    const { attributes } = this.#engine.policies;
     writer.clear();
     if (fixed) attributes.writeFixed(slot, writer, this.#clockOffsetMs);
     if (keyJob > 0) writer.float64(Attribute.KeyJob, keyJob);
@@ -472,7 +468,7 @@ export class RecordLog implements RecordSink {
   }
 
   #fill(slot: number): RecordFields {
-    const page = this.#engine().jobs.pageOf(slot);
+    const page = this.#engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (CHECKED) assert(page.state[row] !== JobState.Free, "a record describes an existing job");
     const fields = this.#fields;
@@ -482,7 +478,7 @@ export class RecordLog implements RecordSink {
   }
 
   #tubeName(slot: number): Uint8Array {
-    const tube = this.#engine().tubeOf(slot);
+    const tube = this.#engine.tubeOf(slot);
     let bytes = this.#tubeNames.get(tube);
     if (bytes === undefined) {
       assert(tube.name.length <= TUBE_NAME_BYTES_MAX, "the name of a tube fits into a record");
