@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # debian-root.sh OLD.deb NEW.deb: installs, upgrades, removes and purges the package in a minimal
 # Debian, where nothing else is installed and systemd does not run. Needs root and debootstrap.
-#
-# debootstrap makes the root from the mirror that this machine's apt already uses, and a tarball
-# keeps it ($BARE_CACHE, default /var/tmp/runnerbean-bare, as in .ci/bare).
 set -euo pipefail
-cache=${BARE_CACHE:-/var/tmp/runnerbean-bare} suite=bookworm
-tarball=$cache/$suite-$(uname -m)-minbase.tar.gz
+# shellcheck source=minimal-debian.sh
+source "$(dirname "$(readlink -f "$0")")/minimal-debian.sh"
 say() { echo "deb: $*"; }
 fail() { say "FAILED: $*" && exit 1; }
 
@@ -30,30 +27,7 @@ fi
 
 work=$2 old=$3 new=$4
 root=$work/root
-mkdir -p "$root"
-if [[ ! -f $tarball ]]; then
-  mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep '/debian' | grep -v security | head -1)
-  say "makes a minimal Debian ($suite)"
-  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$work/debootstrap.log" 2>&1 || {
-    tail -20 "$work/debootstrap.log"
-    exit 1
-  }
-  rm -rf "$root"/var/cache/apt/archives/*.deb
-  tar -C "$root" -I 'gzip -1' -cf "$work/root.tar.gz" .
-  mv "$work/root.tar.gz" "$tarball"
-else
-  tar -C "$root" -xzf "$tarball"
-fi
-
-# The way to Debian's mirror is that of this machine, and is not told to the tarball.
-for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
-  [[ ! -f $file ]] || install -D -m 644 "$(realpath "$file")" "$root$file"
-done
-apt-config dump | grep -E '^Acquire::https?::' >"$root/etc/apt/apt.conf.d/99-machine" || true
-environment=(HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive)
-for name in $(compgen -e | grep -iE '^(https?_proxy|no_proxy|all_proxy|SSL_CERT_(FILE|DIR))$'); do
-  environment+=("$name=${!name}")
-done
+unpack_debian "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 cp "$old" "$root/root/old.deb"

@@ -17,6 +17,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { bundleServer } from "../support/server/server-bundle.ts";
 
 const LIFE = fileURLToPath(new URL("debian-root.sh", import.meta.url));
+const UNDER_SYSTEMD = fileURLToPath(new URL("debian-systemd.sh", import.meta.url));
 const FILES = `
 etc/runnerbean/runnerbean.toml
 usr/bin/runnerbean
@@ -113,7 +114,7 @@ describe("the package for Debian", () => {
     return canRun(t, NEEDS.dpkgDeb, NEEDS.debootstrap);
   }
 
-  it("installs, serves, keeps log and configuration in an upgrade, and leaves nothing behind", async (t) => {
+  it("installs, serves, upgrades, takes beanstalkd's place under systemd, and leaves nothing behind", async (t) => {
     if (!canMakeRoots(t)) return;
     const folder = temporaryFolder(t, "deb");
     const bundle = join(folder, "bundle");
@@ -131,5 +132,13 @@ describe("the package for Debian", () => {
     assert.equal(status, 0, stdout + stderr);
     assert.match(stdout, /^deb: passed$/m);
     t.diagnostic(stdout);
+    if (!readFileSync("/proc/mounts", "utf8").includes(" cgroup2 ")) {
+      t.diagnostic("without cgroup2, systemd is not played");
+      return;
+    }
+    const played = spawnSync(UNDER_SYSTEMD, [next!], { encoding: "utf8" });
+    assert.equal(played.status, 0, played.stdout + played.stderr);
+    assert.match(played.stdout, /^systemd: passed$/m);
+    t.diagnostic(played.stdout);
   });
 });
