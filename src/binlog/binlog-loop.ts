@@ -158,7 +158,7 @@ export class BinlogLoop implements Role {
   close(): BinlogError | undefined {
     const { storage, control, surroundings, clock } = this.#options;
     assert(this.#action === Action.End, "the log is closed after its loop has ended");
-    control.set(ControlWord.BinlogEnded);
+    control.set(ControlWord.NoMoreReplies);
     clock?.look(surroundings.nowMs());
     if (storage.failure === undefined) storage.close(surroundings.nowMs());
     return storage.failure;

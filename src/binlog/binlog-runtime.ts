@@ -151,7 +151,7 @@ export class BinlogRuntime {
       else {
         // The main thread learns of the error only after this thread has ended. No thread may send
         // a reply in between.
-        this.#control.set(ControlWord.BinlogEnded);
+        this.#control.set(ControlWord.NoMoreReplies);
         throw error;
       }
       return undefined;

@@ -60,10 +60,11 @@ export const ControlWord = {
   /** 1 while the log cannot be written for lack of room: shards take no commands. */
   BinlogWaits: 80,
   /**
-   * 1 once the log takes no more records, because it failed or was closed: nothing more is
-   * acknowledged or executed, and the process ends.
+   * 1 once nothing more may be acknowledged or executed; the process then ends. The log sets it
+   * when it has failed or is about to close. The main thread sets it when a thread has died, also
+   * without a log, and when the group has ended.
    */
-  BinlogEnded: 96,
+  NoMoreReplies: 96,
   /** The highest job id that the log has lent (see ring/job-ids.ts). */
   IdsLent: 112,
   /** In a group: the time until which it may serve (see ring/monotonic-clock.ts). */
@@ -93,7 +94,7 @@ export const ControlWord = {
   BackupAnswered: 288,
   /** How many schedules have moved to another shard, in two words (see ring/job-ids.ts). */
   ScheduleMoves: 304,
-  /** The same of jobs. */
+  /** The same for jobs. */
   JobMoves: 320,
 } as const;
 const CONTROL_WORDS = 336;

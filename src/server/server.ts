@@ -396,7 +396,7 @@ class Server {
       onDeath: this.#onDeath,
       onEnd: (exitCode) => {
         // From here on, no reply to an unacknowledged change may leave.
-        this.#control.set(ControlWord.BinlogEnded);
+        this.#control.set(ControlWord.NoMoreReplies);
         void this.exit(exitCode);
       },
       onYield: () => {
@@ -432,7 +432,7 @@ class Server {
     // A clean shutdown would wait for it forever.
     if (this.#exiting || (this.#stopping && error === undefined)) return;
     // From now on, acknowledge nothing that might be lost with the thread.
-    this.#control.set(ControlWord.BinlogEnded);
+    this.#control.set(ControlWord.NoMoreReplies);
     this.#stopping = true;
     this.#log.fatal(
       { err: error },

@@ -117,7 +117,7 @@ export class ShardLoop implements ResidentShard {
       switch (this.#action) {
         case Action.Step:
           // Changes made now would be lost: the process is about to end.
-          if (control.isSet(ControlWord.BinlogEnded)) return Point.Ended;
+          if (control.isSet(ControlWord.NoMoreReplies)) return Point.Ended;
           this.begunAtMs = surroundings.nowMs();
           if (lease?.isOver(this.begunAtMs)) return this.#turnedFrozen();
           counters.begin();

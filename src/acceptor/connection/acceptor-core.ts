@@ -258,7 +258,7 @@ export class AcceptorCore implements AcceptorParts {
     }
     if (taken > 0 && this.#hasMetrics) this.sampler.turned();
     if (this.links.isBlocked) this.links.drainPosted();
-    if (this.#relay.waitsForLog && !this.#control.isSet(ControlWord.BinlogEnded)) this.#relay.turn();
+    if (this.#relay.waitsForLog && !this.#control.isSet(ControlWord.NoMoreReplies)) this.#relay.turn();
     if (this.runQueues.waitingForRoom.length > 0) {
       this.links.forgetFull();
       this.runQueues.retryRoom();
@@ -280,7 +280,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Whether anything that waited for the log may be sent. Nothing may once the log has ended. */
   get hasDurable(): boolean {
-    if (this.#control.isSet(ControlWord.BinlogEnded)) return false;
+    if (this.#control.isSet(ControlWord.NoMoreReplies)) return false;
     const { runQueues } = this;
     return (
       (runQueues.waitingForLog.length > 0 && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn
@@ -289,7 +289,7 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Sends the gathered replies, unless the log has failed: they could report lost changes. */
   flush(): void {
-    if (this.#control.isSet(ControlWord.BinlogEnded)) {
+    if (this.#control.isSet(ControlWord.NoMoreReplies)) {
       this.runQueues.dropOutput();
       return;
     }
@@ -346,6 +346,7 @@ export class AcceptorCore implements AcceptorParts {
     return this.links.hasAnswers || this.migrationReceiver?.hasSome === true;
   }
 
+  // put 15/18
   #receive(ring: RingReader, offset: number, shard: number): void {
     const word = offset >> 2;
     const first = ring.uint32[word + 1]!;

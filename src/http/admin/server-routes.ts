@@ -106,7 +106,7 @@ export function syncCountsOf(topology: Topology): Float64Array {
 /** Returns the state of the log. The server must have one. */
 function logView({ topology, words, backups }: Service): Static<typeof Log> {
   const isFull = words.isSet(ControlWord.BinlogFull);
-  const hasEnded = words.isSet(ControlWord.BinlogEnded);
+  const hasEnded = words.isSet(ControlWord.NoMoreReplies);
   const counters = countersOf(topology, binlogRole(topology));
   const bytes = counters[Counter.BinlogBytes]!;
   const live = counters[Counter.BinlogLiveBytes]!;

@@ -95,7 +95,7 @@ export function checksOf(
     ready: readinessOf(service),
     puts: putReadinessOf(service),
     log: check(
-      words.isSet(ControlWord.BinlogFull) || words.isSet(ControlWord.BinlogEnded),
+      words.isSet(ControlWord.BinlogFull) || words.isSet(ControlWord.NoMoreReplies),
       "full",
       "the log has no room: free some on its disk",
     ),

@@ -168,9 +168,9 @@ test("a stop waits for all records in the rings, and closes the log", async () =
   turn(Point.Ended);
   turn(Point.Ended);
   assert.deepEqual(progress()[1], [1, 0]);
-  assert.equal(control.isSet(ControlWord.BinlogEnded), false);
+  assert.equal(control.isSet(ControlWord.NoMoreReplies), false);
   assert.equal(loop.close(), undefined);
-  assert.equal(control.isSet(ControlWord.BinlogEnded), true);
+  assert.equal(control.isSet(ControlWord.NoMoreReplies), true);
   assert.deepEqual([disk.openHandles, storage.nextDeadline()], [0, Number.POSITIVE_INFINITY]);
 });
 
@@ -184,7 +184,7 @@ test("a log that fails tells of no record from then on", async () => {
   );
   assert.deepEqual(progress()[1], [0, 0]);
   assert.equal(loop.close()?.code, "BINLOG_IO");
-  assert.equal(control.isSet(ControlWord.BinlogEnded), true);
+  assert.equal(control.isSet(ControlWord.NoMoreReplies), true);
 });
 
 test("a log that waits for room takes nothing before its deadline, says so, and wakes the shards after it", async () => {

@@ -125,7 +125,7 @@ test("a log that another server has is refused, with what to do", async (t) => {
   const [refused] = news;
   assert.ok(refused?.news === "refused" && refused.code === "BINLOG_LOCKED" && refused.nextStep !== "");
   assert.match(refused.message, /is locked by/);
-  assert.equal(control.isSet(ControlWord.BinlogEnded), false);
+  assert.equal(control.isSet(ControlWord.NoMoreReplies), false);
 });
 
 test("a stop while the log is opened ends that, and the next start finds all jobs", async (t) => {

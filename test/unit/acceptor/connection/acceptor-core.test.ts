@@ -83,7 +83,7 @@ describe("AcceptorCore that stops", () => {
 // Tests that an acceptor sends nothing after the log has failed, not even earlier replies that have
 // not left.
 
-it("an acceptor sends no reply after BinlogEnded is set, and has no work left", () => {
+it("an acceptor sends no reply after NoMoreReplies is set, and has no work left", () => {
   const topology = createTopology({
     shards: 1,
     acceptors: 1,
@@ -115,7 +115,7 @@ it("an acceptor sends no reply after BinlogEnded is set, and has no work left", 
   core.flush();
   assert.equal(sent, "USING default\r\n");
   ask();
-  new ControlWords(topology.control).set(ControlWord.BinlogEnded);
+  new ControlWords(topology.control).set(ControlWord.NoMoreReplies);
   core.flush();
   ask();
   core.flush();
