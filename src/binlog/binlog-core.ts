@@ -149,6 +149,7 @@ export class BinlogCore {
    * Appends the records that the shards have published. Calls `onWriterWaits` for each shard that
    * waits for room. Returns the number of records.
    */
+  // put 11/18
   takeRecords(storage: Storage, onWriterWaits: (shard: number) => void): number {
     let taken = 0;
     for (let shard = 0; shard < this.rings.length; shard++) {
@@ -175,6 +176,7 @@ export class BinlogCore {
    * Publishes how far the log is written and synced. Returns true if replies may have waited for
    * it.
    */
+  // put 14/18
   publishProgress(storage: Storage): boolean {
     let written = false;
     let synced = false;

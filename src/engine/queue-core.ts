@@ -1,5 +1,5 @@
-// The tubes and sessions of one shard: put, reserve, delete and what else beanstalkd has, and what
-// happens when time passes.
+// The tubes and sessions of one shard: put, reserve, delete and beanstalkd's other commands, and
+// what happens as time passes.
 //
 // README.md describes the life of a job. First comes what is due, then the commands, then how ready
 // jobs get to sessions and come back, and last the sessions and tubes themselves.
@@ -239,7 +239,7 @@ export class QueueCore extends ShardState {
    * uses. Throws RangeError when memory is exhausted, before anything has changed. In that case,
    * and with NoRoom, the caller still owns the body.
    */
-  // put 6/10
+  // put 8/18
   put(
     session: Session,
     job: NewJob,

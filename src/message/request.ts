@@ -290,7 +290,7 @@ export function requestPayloadBytesMax(ring: RingWriter): number {
 }
 
 /** Writes a request into a ring. Returns false if there is no room now. */
-// put 4/10
+// put 6/18
 export function writeRequest(ring: RingWriter, request: Request): boolean {
   const { tube, options, body } = request;
   const tubeBytes = tube.end - tube.start;

@@ -330,7 +330,7 @@ export class ResponseWriter {
   /**
    * Claims room for a response and writes its header. Returns the position of the payload, or FULL.
    */
-  // put 8/10
+  // put 10/18
   write(header: ResponseHeader, payloadBytes: number): number {
     const ring = this.ring;
     const offset = ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);

@@ -75,6 +75,7 @@ function isResident(log: LogPlacementOptions | undefined): boolean {
   return log !== undefined && !log.isInGroup && log.placement !== "apart";
 }
 
+/** Of each ring between an acceptor and a shard. A message has at most a quarter: 256 KiB. */
 const RING_BYTES = 1 << 20;
 
 /** Throws an OperatorError if the log can't run where `--log-placement` wants it. */

@@ -762,7 +762,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.#resuming.push(session);
   }
 
-  // put 5/10
+  // put 7/18
   #execute(session: ShardSession, request: Request): void {
     const { counted } = request;
     if (counted !== 0) {

@@ -297,7 +297,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   // --- the body of a put ------------------------------------------------------------------------
 
   /** Takes the line of a put. Returns false if it has to wait its turn. */
-  // put 3/10
+  // put 3/18
   beginPut(request: Request): boolean {
     const { acceptor, client, replies, reader } = this;
     const { tube, options, bodyBytes } = request;
@@ -339,6 +339,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     return this.#stored.begin(arena, bodyBytes);
   }
 
+  // put 4/18
   onBody(bytes: Uint8Array, start: number, end: number, endsWell: boolean): boolean {
     if (!endsWell) return this.replies.answer(0, Reply.expectedCrlf);
     const put = this.#put;
@@ -441,6 +442,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
    * Sends the gathered replies with one write. While the previous write is unread, replies keep
    * gathering: separate writes would each occupy a page for a few bytes. `onDrain` resumes.
    */
+  // put 18/18
   flush(): void {
     const { replies, shutdown, transport } = this;
     const { migrator } = this.acceptor;

@@ -330,6 +330,7 @@ export class Replies extends Output implements PendingReply {
   }
 
   /** Sends a command to be answered. False if ordering, the window or the ring forbids it. */
+  // put 5/18
   send(shard: number, request: Request): boolean {
     const first = this.underWay === 0;
     if (!first && !this.maySend(shard)) return false;
@@ -435,7 +436,7 @@ export class Replies extends Output implements PendingReply {
   }
 
   /** Takes a reply, or part of one. It reports changes up to record `recordNumber` of the shard. */
-  // put 9/10
+  // put 16/18
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
     if (durable && this.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);

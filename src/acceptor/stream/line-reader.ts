@@ -178,7 +178,7 @@ export class LineReader {
   }
 
   /** Takes bytes from the socket. They are valid only during the call. */
-  // put 1/10
+  // put 1/18
   take(bytes: Uint8Array, length: number): void {
     if (this.bufferedBytes > 0) {
       this.#input.append(bytes, 0, length);
@@ -261,7 +261,7 @@ export class LineReader {
     return position;
   }
 
-  // put 2/10
+  // put 2/18
   #line(bytes: Uint8Array, start: number, end: number): number {
     if (!this.handler.mayTakeLine) return start;
     const limit = Math.min(end, start + LINE_BYTES_MAX);

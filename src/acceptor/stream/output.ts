@@ -77,7 +77,7 @@ export class Output {
     return this.#bufferedBytes + this.#bodyBytes + this.#transport.pendingBytes;
   }
 
-  // put 10/10
+  // put 17/18
   append(source: Uint8Array, at: number, length: number): void {
     copyBytes(this.#room(length), this.#bufferedBytes, source, at, length);
     this.#bufferedBytes += length;

@@ -434,9 +434,9 @@ export class SegmentDrop {
   }
 }
 
-// Emergency compaction on a full disk. The log reserves the room that it needs to empty its oldest
-// segment. Before a record would take some of that reserve, the log compacts at once. The shards
-// wait meanwhile; without the reserve, the log could never free space again.
+// Emergency compaction on a full disk. The log keeps the spare room that it needs to empty its
+// oldest segment. Before a record would take some of it, the log compacts at once. The shards wait
+// meanwhile; without the spare room, the log could never free space again.
 
 interface TightRoomOptions {
   table: SegmentTable;
@@ -467,7 +467,7 @@ export class TightRoom {
   }
 
   /**
-   * Compacts until there is room for a frame and the reserve, or until compaction gains nothing.
+   * Compacts until there is room for a frame besides the spare room, or until that gains nothing.
    */
   squeeze(framedBytes: number, nowMs: number): void {
     assert(framedBytes > 0, "room is made for a frame");
@@ -476,7 +476,7 @@ export class TightRoom {
     // for that.
     if (tail.chain !== undefined) return;
     let rounds = 2 * this.#table.all.length;
-    while (rounds > 0 && tail.segments.roomBytes < this.#reserveBytes() + framedBytes) {
+    while (rounds > 0 && tail.segments.roomBytes < this.#spareRoomBytes() + framedBytes) {
       if (!this.#emptyOldest(framedBytes, nowMs)) return;
       this.#drop.finishNow(nowMs);
       while (tail.fill() === "more") {}
@@ -485,7 +485,7 @@ export class TightRoom {
   }
 
   /** Returns the bytes needed to copy the segment with the most live bytes. */
-  #reserveBytes(): number {
+  #spareRoomBytes(): number {
     let mostBytes = this.#tail.segments.softLimitBytes / 8;
     for (const segment of this.#table.all)
       if (segment.sealed) mostBytes = Math.max(mostBytes, segment.liveBytes);

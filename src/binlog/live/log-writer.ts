@@ -258,7 +258,7 @@ export class LogWriter {
     const { empty, index, oldest } = this.#log;
     try {
       segments.begin(empty, this.#wallMs(), index.maxId, oldest);
-      // The reserve for deletes and compaction must exist before the first put.
+      // The spare room for deletes and compaction must exist before the first put.
       segments.fillAtOnce(segments.softLimitBytes);
       while (segments.roomBytes < segments.softLimitBytes && this.fill() === "more") {}
     } catch (error) {

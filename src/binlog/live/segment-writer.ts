@@ -103,7 +103,7 @@ export class SegmentWriter {
 
   /**
    * Whether records can do with the room that there is until the background has made more. If not,
-   * a full disk must show now: what is left then is the reserve.
+   * a full disk must show now: what is left then is the spare room.
    */
   get #mayWait(): boolean {
     return this.roomBytes >= this.softLimitBytes + this.segmentBytes / 8;

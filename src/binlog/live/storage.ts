@@ -163,6 +163,7 @@ export class Storage implements CompactionHost {
   }
 
   /** Copies record `n` of a shard; it is neither written nor durable before a flush. */
+  // put 12/18
   append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
     if (this.failure !== undefined) return;
     assert(!this.#shortage.waiting, "nothing is appended while the log waits for room");
@@ -180,7 +181,7 @@ export class Storage implements CompactionHost {
     }
   }
 
-  /** Takes a record of a restore, takeover or rewrite, for which a full disk is a failure. */
+  /** Takes a record during a restore, takeover or rewrite. There, a full disk is a failure. */
   appendOwned(bytes: Uint8Array, start: number, length: number): void {
     if (this.failure !== undefined) return;
     try {
@@ -263,6 +264,7 @@ export class Storage implements CompactionHost {
   }
 
   /** Writes all appended records, and syncs if the policy says so. `nowMs` is monotonic. */
+  // put 13/18
   flush(nowMs: number): void {
     if (this.failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;

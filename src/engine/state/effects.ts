@@ -27,7 +27,7 @@ export interface ClientEffects {
 /**
  * Takes the records that make changes durable. The engine calls it after each change in memory,
  * before the reply. Only an addition, such as a put, can be refused for lack of room: the log keeps
- * a reserve for changes and deletes of existing jobs.
+ * spare room for changes and deletes of existing jobs.
  */
 export interface RecordSink {
   /** Called before a put; returns false if the disk is full, and the put must be refused. */

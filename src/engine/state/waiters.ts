@@ -18,7 +18,9 @@ import { type Session, Waiting, Watch } from "./session.ts";
 class WideWaiters {
   readonly #watches: Watch[];
 
-  /** `watch` is the first member, because V8 gives an array that starts empty room for 17. */
+  /**
+   * Takes the first member right away: V8 reserves room for 17 elements in an array created empty.
+   */
   constructor(watch: Watch, waitOrder: number) {
     this.#watches = [watch];
     watch.widePlace = waitOrder;

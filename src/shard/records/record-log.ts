@@ -320,7 +320,7 @@ export class RecordLog implements RecordSink {
     if (CHECKED) assert(bodyAt === at + headBytes, "the body of a record follows its head");
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
     for (let done = inlineBytes; done < bodyBytes; ) {
-      // A log that fills up keeps a reserve for operations in flight, but not for a body of
+      // A log that fills up has spare room for operations in flight, but not for a body of
       // arbitrary length.
       if (!this.roomForPut()) {
         this.#delete(page.id[row]!);

@@ -111,7 +111,7 @@ export class Replies {
   }
 
   /** Sends `<word><number> CR LF`. */
-  // put 7/10
+  // put 9/18
   number(session: ShardSession, word: Uint8Array, number: number): void {
     if (CHECKED) assert(Number.isInteger(number) && number >= 0, "the number in a reply is a count");
     const port = this.#begin(session, 0, word.length + decimalDigits(number) + 2);
