@@ -273,7 +273,8 @@ const tube: Page = {
 const connections: Page = {
   title: () => "Connections",
   view: ({ query }) => ({
-    connections: `v1/connections?${new URLSearchParams({ each: "3", ...chosenFrom(query, ["state", "tube"]) })}`,
+    // With the longest names, more would exceed what the server sends at a time.
+    connections: `v1/connections?${new URLSearchParams({ each: "3", limit: "40", ...chosenFrom(query, ["state", "tube"]) })}`,
   }),
   show: later(async () => (await import("./connections-page.ts")).showConnections),
 };
