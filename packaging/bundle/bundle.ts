@@ -24,12 +24,13 @@ const ENTRIES: Readonly<Record<string, string>> = {
   replica: "src/replica/thread.ts",
   http: "src/http/thread.ts",
   pretty: "node_modules/pino-pretty/index.js",
+  postgres: "node_modules/pg/esm/index.mjs",
   [PARTS.scanPool]: `${HERE}/scan-thread.ts`,
 };
 
 /** Modules that become separate parts because they are loaded on demand. */
 const ON_DEMAND: Readonly<Record<string, string>> = Object.fromEntries(
-  ["server", "tools", "pretty"].map((part) => [join(ROOT, ENTRIES[part]!), part]),
+  ["server", "tools", "pretty", "postgres"].map((part) => [join(ROOT, ENTRIES[part]!), part]),
 );
 
 /** Modules that a bundle replaces. */
@@ -64,7 +65,7 @@ const escaped = (text: string): string => text.replaceAll(/[.\\/]/g, "\\$&");
  */
 const LOOKED_AT = new RegExp(
   `(?:^|/)(?:${[
-    ...[...UNUSED, ...UNUSED_IN_FASTIFY, "worker_threads", "node:worker_threads", "pino-pretty"],
+    ...[...UNUSED, ...UNUSED_IN_FASTIFY, "worker_threads", "node:worker_threads", "pino-pretty", "pg"],
     ...[...Object.values(ENTRIES), ...Object.keys(REPLACED)].map((path) => basename(path)),
   ]
     .map(escaped)

@@ -16,7 +16,7 @@ import { CommandFailed, ExitCode, tell } from "./output.ts";
 import { type Target, type TargetOptions, TIMEOUT_SECONDS, targetOf } from "./target.ts";
 import { WireSession } from "./wire-session.ts";
 
-type CommonOption = "url" | "timeout" | "json";
+type CommonOption = "url" | "token" | "timeout" | "json";
 
 export interface CommonOptions extends TargetOptions {
   readonly json?: boolean;
@@ -48,12 +48,13 @@ export function newCommand(
         "the server: beanstalk://, tls://, unix: (RUNNERBEAN_URL), http:// (RUNNERBEAN_HTTP_URL)",
       )
       .option("-p, --port <port>", "instead of --url: the port of a server on this machine", port);
-  command
-    .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
-    .option(
-      "--ca <file>",
-      "with tls:// and https://: the authority that signed the server's certificate, PEM",
-    );
+  if (has("token"))
+    command
+      .option("--token <token>", "access token, or @FILE to read it from a file (RUNNERBEAN_TOKEN)")
+      .option(
+        "--ca <file>",
+        "with tls:// and https://: the authority that signed the server's certificate, PEM",
+      );
   if (has("timeout"))
     command.option(
       "--timeout <time>",

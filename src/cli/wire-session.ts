@@ -26,8 +26,8 @@ const EARLY_MS = 500;
 export class WireSession {
   readonly #wire: Wire;
   readonly #limitMs: number;
-  /** Time limit of each pending command. */
-  readonly #limits: number[] = [];
+  /** Time limits of pending commands, with how many commands have each. */
+  readonly #limits = new Map<number, number>();
   #inspects: Promise<boolean> | undefined;
 
   private constructor(wire: Wire, limitMs: number) {
@@ -74,18 +74,20 @@ export class WireSession {
 
   /** Limits silence to the longest time that any pending command may take. */
   async #within<T>(limitMs: number, reply: Promise<T>): Promise<T> {
-    this.#limits.push(limitMs);
+    this.#limits.set(limitMs, (this.#limits.get(limitMs) ?? 0) + 1);
     this.#watch();
     try {
       return await reply;
     } finally {
-      this.#limits.splice(this.#limits.indexOf(limitMs), 1);
+      const left = this.#limits.get(limitMs)! - 1;
+      if (left === 0) this.#limits.delete(limitMs);
+      else this.#limits.set(limitMs, left);
       this.#watch();
     }
   }
 
   #watch(): void {
-    const longestMs = Math.max(0, ...this.#limits);
+    const longestMs = Math.max(0, ...this.#limits.keys());
     // 0 disables the limit.
     this.#wire.limitSilence(longestMs > TIMER_MS_MAX ? 0 : longestMs);
   }

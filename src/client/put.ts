@@ -54,12 +54,28 @@ export interface PutCounts {
   readonly duplicates: number;
 }
 
-const REPLIES = "INSERTED DUPLICATE KEPT REPLACED ESCALATED DEBOUNCED";
+/** All replies to a put that did what its options say. */
+export const PUT_REPLIES = "INSERTED DUPLICATE KEPT REPLACED ESCALATED DEBOUNCED";
 
 /** Limit of `putMany` for unanswered puts. */
 const UNDER_WAY_BYTES = 1_048_576;
 /** Approximate length of a command line. */
 const LINE_BYTES = 64;
+
+/** What `put-in-tube` takes: its line without options, and ` name=value` for each of them. */
+interface PutLine {
+  readonly line: string;
+  readonly extras: string;
+}
+
+/** Throws TypeError or RangeError for what the server would refuse or misread. */
+export function putLine(tube: string, bodyBytes: number, options: PutOptions): PutLine {
+  const { pri = 1024, delay = 0, ttr = 60, meta = {}, ...more } = options;
+  const extras = optionsText(more) + metaText(meta);
+  checkOptionsBytes(extras);
+  const times = `${duration(delay, "delay")} ${whole(ttr, "ttr")}`;
+  return { line: `put-in-tube ${tubeName(tube)} ${whole(pri, "pri")} ${times} ${bodyBytes}`, extras };
+}
 
 /** Puts a job. Throws for invalid options before anything is sent. */
 export async function put(
@@ -69,28 +85,23 @@ export async function put(
   options: PutOptions,
   tracer: Tracer | undefined,
 ): Promise<Put> {
-  const { pri = 1024, delay = 0, ttr = 60, meta = {}, ...more } = options;
+  const { pri = 1024, delay = 0, ttr = 60, meta = {} } = options;
   if (!(body instanceof Uint8Array))
     throw new TypeError("a body must be bytes, or a codec must turn it into bytes");
-  const name = tubeName(tube);
-  const extras = optionsText(more) + metaText(meta);
-  checkOptionsBytes(extras);
-  const first = whole(pri, "pri");
-  const rest = `${whole(ttr, "ttr")} ${body.length}`;
-  const inTube = `put-in-tube ${name} ${first} ${duration(delay, "delay")} ${rest}`;
-  const plain = `put ${first} ${wholeSeconds(delay, "delay")} ${rest}`;
+  const { line: inTube, extras } = putLine(tube, body.length, options);
+  const plain = `put ${pri} ${wholeSeconds(delay, "delay")} ${ttr} ${body.length}`;
   const send = async (context: Meta): Promise<Put> => {
     const { words } = await link.run(async (wire) => {
       // A trace must not make a put fail, so servers without `meta` don't get its context.
       const options = wire.hasMeta ? withContext(extras, context) : extras;
-      if (wire.extensions.has("put-in-tube")) return wire.request(inTube + options, REPLIES, body);
-      if (extras === "") return wire.inTube(name, plain, "INSERTED", body);
+      if (wire.extensions.has("put-in-tube")) return wire.request(inTube + options, PUT_REPLIES, body);
+      if (extras === "") return wire.inTube(tube, plain, "INSERTED", body);
       throw new NotSupported(`the server has no put-in-tube, so no${extras}`, "UNKNOWN_COMMAND");
     });
     const outcome = words[0]!.toLowerCase() as PutOutcome;
     return { id: Number(words[1]), duplicate: outcome !== "inserted", outcome };
   };
-  return await (tracer === undefined ? send({}) : tracer.put(name, meta, send));
+  return await (tracer === undefined ? send({}) : tracer.put(tube, meta, send));
 }
 
 /**

@@ -120,6 +120,8 @@ export const ROWS: readonly Row[] = [
     says: /fail 0/,
     isLong: true,
   },
+  { match: /^npm run outbox -- --speed/, not: MEASURED },
+  { match: /^npm run outbox\b/, by: "test/outbox/outbox-kill.test.ts", has: ["KILLS"] },
   { match: /^npm run kill -- --moves/, by: "test/process/moves-kill.test.ts", has: ["MOVE_KILLS"] },
   {
     match: /^(?:ROUNDS=\d+ )?npm run kill -- --batches$/,
@@ -230,6 +232,7 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean schedule\b/, "test/tools/schedule.test.ts", "schedule", "set", "--cron", "--tz"),
   tool(/^runnerbean batch\b/, "test/tools/batch.test.ts", "batch", "open", "commit", "show"),
   tool(/^runnerbean shadow\b/, "test/tools/shadow.test.ts", "shadow", "--old", "--new", "--listen"),
+  tool(/^runnerbean outbox\b/, "test/outbox/relay.test.ts", "init", "--apply", "status", "retry", "--tube"),
   tool(/^runnerbean proxy\b/, "test/server/proxy.test.ts", "proxy"),
   {
     match: /^runnerbean binlog\b/,

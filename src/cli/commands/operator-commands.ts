@@ -6,6 +6,7 @@ import { batchCommand } from "./batch.ts";
 import { changeCommands, manyJobsCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
 import { failuresCommand, jobsCommand } from "./jobs.ts";
+import { outboxCommand } from "./outbox.ts";
 import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
 import { putCommand } from "./put.ts";
@@ -32,6 +33,7 @@ export function operatorCommands(): Command[] {
     checkCommand(),
     ...httpCommands(),
     backupCommand(),
+    outboxCommand(),
     proxyCommand(),
     shadowCommand(),
   ];

@@ -29,7 +29,18 @@ export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
     "backup",
     "restore",
   ],
-  setup: ["doctor", "config", "token", "proxy", "shadow", "binlog", "replica", "completion", "help"],
+  setup: [
+    "doctor",
+    "config",
+    "token",
+    "outbox",
+    "proxy",
+    "shadow",
+    "binlog",
+    "replica",
+    "completion",
+    "help",
+  ],
 };
 
 /** A separate module without imports, so that starting the server loads no code of the tools. */

@@ -84,6 +84,8 @@ export const LONGEST = [
   "large-bodies",
   "hostile",
   "kill",
+  "outbox/relay",
+  "outbox-kill",
   "process/server",
   "process-output",
   "generators",

@@ -65,7 +65,8 @@ const TABLE: Readonly<Record<string, string>> = {
   dashboard: "./{pages,parts}",
   client: "",
   cli: "base protocol client config",
-  "cli/commands": "base cli protocol client",
+  outbox: "cli client",
+  "cli/commands": "base cli protocol client outbox",
   "server/options":
     "base message access http protocol config replica acceptor acceptor/admission binlog/segments",
   "server/lifecycle": "./options threads replica ring config message",

@@ -105,6 +105,7 @@ const KEEPERS: readonly Keeper[] = [
   { hazard: "ipaddr.js", pattern: /["']ipaddr\.js["']/, keepers: ["access/"] },
   { hazard: "lit-html and uPlot", pattern: /from ["'](?:lit-html|uplot)/, keepers: ["dashboard/"] },
   { hazard: "smol-toml", pattern: moduleImport("smol-toml"), keepers: ["config/"] },
+  { hazard: "pg", pattern: moduleImport("pg"), keepers: ["outbox/database.ts"] },
   { hazard: "NATS", pattern: /["']@nats-io\//, keepers: ["replica/jetstream-log.ts"] },
   // Not even Node's internals need one: `socket as Socket & { _handle }` names what is missing.
   { hazard: "a cast through unknown", pattern: /\bas unknown as\b/, keepers: [] },

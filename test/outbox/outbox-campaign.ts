@@ -1,0 +1,52 @@
+// `npm run outbox`: kills of relays, PostgreSQL and the server with a ledger of rows; or, with
+// --speed, rows a second and waits.
+
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { campaignCommand, seedOption } from "../support/campaign-command.ts";
+import { bundleServer } from "../support/server/server-bundle.ts";
+import { wholeNumber } from "../support/whole-number.ts";
+
+const command = campaignCommand(
+  "outbox",
+  "Kills relays, PostgreSQL and the server while rows go through an outbox, and looks for rows " +
+    "that are lost, doubled or out of order. With --speed, measures instead.",
+)
+  .addOption(seedOption())
+  .option("--kills <n>", "how many kills", wholeNumber(1, 1_000_000), 50)
+  .option("--speed", "measure rows a second through a relay, and the wait from commit to RESERVED")
+  .option("--rows <n>", "with --speed: how many rows", wholeNumber(1, 900_000), 100_000)
+  .option("--tubes <n>", "with --speed: in how many tubes", wholeNumber(1, 10_000), 1)
+  .option("--waits <n>", "with --speed: how many waits", wholeNumber(1, 100_000), 500)
+  .parse();
+const { seed, kills, speed, rows, tubes, waits } = command.opts<{
+  seed?: number;
+  kills: number;
+  speed?: true;
+  rows: number;
+  tubes: number;
+  waits: number;
+}>();
+
+process.env["SERVER_BUNDLE"] = await bundleServer();
+if (speed === true) {
+  // Imported here, when the bundle is known.
+  const { measure } = await import("./outbox-speed.ts");
+  const { rowsASecond, waitsMs } = await measure(rows, tubes, waits);
+  const at = (share: number): string => waitsMs[Math.floor((waitsMs.length - 1) * share)]!.toFixed(1);
+  console.log(`${Math.round(rowsASecond)} rows/s: ${rows} rows, ${tubes} tubes`);
+  console.log(`wait p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms: ${waits} rows`);
+} else {
+  const path = fileURLToPath(new URL("outbox-kill.test.ts", import.meta.url));
+  const { status } = spawnSync(process.execPath, ["--test", path], {
+    stdio: "inherit",
+    env: {
+      ...process.env,
+      // Started by a test, Node would take the file for a part of that test and run none of it.
+      NODE_TEST_CONTEXT: undefined,
+      KILLS: `${kills}`,
+      ...(seed === undefined ? {} : { SEED: `${seed}` }),
+    },
+  });
+  process.exitCode = status ?? 1;
+}

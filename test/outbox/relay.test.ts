@@ -1,0 +1,362 @@
+// Tests of `runnerbean outbox` on Debian's PostgreSQL: what becomes of rows, of refusals, and of
+// connections that come and go.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it, type TestContext } from "node:test";
+import { isTableName, statementsFor, TABLE_DEFAULT } from "../../src/outbox/table.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/machine/free-port.ts";
+import { missing } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
+import { NEEDS_POSTGRES, Postgres } from "../support/server/postgres.ts";
+import { type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { runTool } from "../support/server/tool.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+import { RelayProcess } from "./relay-process.ts";
+
+describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
+  const folder = temporaryFolder({ after }, "outbox");
+  let postgres: Postgres;
+  let tables = 0;
+  before(async () => {
+    postgres = await Postgres.start(folder);
+  });
+  after(() => postgres.stop());
+
+  /** Each test has a table and a server of its own. */
+  interface Bench {
+    readonly table: string;
+    server: ServerProcess;
+    insert(...rows: readonly Record<string, unknown>[]): Promise<void>;
+    rows(): Promise<Record<string, unknown>[]>;
+    isEmpty(): Promise<boolean>;
+    tool(...args: readonly string[]): ReturnType<typeof runTool>;
+    relay(...args: readonly string[]): RelayProcess;
+    /** Bodies of the ready jobs, in the order in which workers get them. */
+    bodies(tube: string): Promise<string[]>;
+  }
+
+  async function benchFor(t: TestContext, flags: readonly string[] = []): Promise<Bench> {
+    const table = `outbox_${++tables}`;
+    await postgres.query(statementsFor(table).create);
+    const server = await startServer({ kind: "ours", flags });
+    const bench: Bench = {
+      table,
+      server,
+      async insert(...rows) {
+        for (const row of rows) {
+          const names = Object.keys(row);
+          const values = names.map((_, index) => `$${index + 1}`);
+          await postgres.query(
+            `INSERT INTO ${table} (${names.join(", ")}) VALUES (${values.join(", ")})`,
+            Object.values(row),
+          );
+        }
+      },
+      rows: () => postgres.query(`SELECT * FROM ${table} ORDER BY id`),
+      isEmpty: async () => (await bench.rows()).length === 0,
+      tool: (word, ...args) => runTool(["outbox", word!, postgres.url, "--table", table, ...args]),
+      relay(...args) {
+        const url = `beanstalk://127.0.0.1:${bench.server.port}`;
+        const all = [postgres.url, "--table", table, "--url", url, "--poll", "0.2", ...args];
+        const relay = new RelayProcess(all);
+        t.after(() => relay.kill());
+        return relay;
+      },
+      async bodies(tube) {
+        const client = await WireClient.connect(bench.server.address);
+        await client.ask(`watch ${tube}`);
+        const bodies: string[] = [];
+        for (;;) {
+          const { line, body } = await client.ask("reserve-with-timeout 0");
+          if (line === "TIMED_OUT") break;
+          bodies.push(`${body}`);
+        }
+        client.socket.destroy();
+        return bodies;
+      },
+    };
+    t.after(() => bench.server.kill());
+    return bench;
+  }
+
+  const ask = async ({ server }: Bench, ...lines: readonly string[]): Promise<string[]> => {
+    const client = await WireClient.connect(server.address);
+    const replies: string[] = [];
+    for (const line of lines) {
+      const reply = await client.ask(line);
+      replies.push(`${reply.line}${reply.body === undefined ? "" : `\n${reply.body}`}`);
+    }
+    client.socket.destroy();
+    return replies;
+  };
+
+  it("puts rows with all that they say, and deletes them", async (t) => {
+    const bench = await benchFor(t);
+    bench.relay();
+    await bench.insert({
+      tube: "mail",
+      pri: 7,
+      delay: 3600.5,
+      ttr: 90,
+      body: "größe",
+      options: { group: "acme", meta: { trace: "7" }, ttl: 7200 },
+    });
+    await bench.insert({ tube: "mail", body_bytes: Buffer.from([0, 255, 13, 10]) });
+    await eventually("both are put", () => bench.isEmpty());
+    const [, inspected = "", raw = ""] = await ask(bench, "use mail", "inspect-job 1", "peek-ready");
+    for (const line of ['group: "acme"', 'meta: ["trace:7"]', "expires-in: 7", 'unique: "'])
+      assert.ok(inspected.includes(line), inspected);
+    const [stats = "", peeked = ""] = await ask(bench, "stats-job 1", "peek 1");
+    for (const line of ["pri: 7", "delay: 3600", "ttr: 90", "state: delayed"])
+      assert.ok(stats.includes(`\n${line}\n`), stats);
+    assert.equal(peeked.slice(peeked.indexOf("\n") + 1), "größe");
+    assert.match(raw, /^FOUND 2 4\n/);
+  });
+
+  it("puts no row of a transaction that is rolled back, and none before its commit", async (t) => {
+    const bench = await benchFor(t);
+    bench.relay();
+    const client = await postgres.connect();
+    t.after(() => client.end());
+    await client.query("BEGIN");
+    await client.query(`INSERT INTO ${bench.table} (tube, body) VALUES ('a', 'one')`);
+    await bench.insert({ tube: "a", body: "two" });
+    await eventually("the committed row is put", () => bench.isEmpty());
+    assert.deepEqual(await bench.bodies("a"), ["two"]);
+    await client.query("ROLLBACK");
+    await bench.insert({ tube: "a", body: "three" });
+    await eventually("the next one is put", () => bench.isEmpty());
+    assert.deepEqual(await bench.bodies("a"), ["two", "three"]);
+  });
+
+  it("sets bad rows aside with the reason, and goes on with the others", async (t) => {
+    const bench = await benchFor(t);
+    await bench.insert(
+      { tube: "a", body: "x", options: { colour: "red" } },
+      { tube: "b".repeat(201), body: "x" },
+      { tube: "a", body: "x".repeat(70_000) },
+      { tube: "a", body: "x", options: JSON.stringify([1]) },
+      { tube: "a" },
+      { tube: "a", body: "x", body_bytes: Buffer.from("x") },
+      { tube: "a", body: "x", pri: -1 },
+      { tube: "a", body: "x", delay: "NaN" },
+      { tube: "a", body: "x", ttr: "9000000000" },
+      { tube: "a", body: "x", options: { meta: { "bad name": "x" } } },
+      { tube: "a", body: "x", options: { ttl: "soon" } },
+      { tube: "a", body: "x", options: { batch: "missing" } },
+      { tube: "a", body: "x", options: { group: "g".repeat(2000) } },
+      { tube: "a\r\nquit", body: "x" },
+      { tube: "a", body: "good" },
+    );
+    const relay = bench.relay();
+    const rows = await eventually("only bad rows are left", async () => {
+      const left = await bench.rows();
+      return left.length === 14 && left.every(({ error }) => error !== null) ? left : undefined;
+    });
+    assert.deepEqual(await bench.bodies("a"), ["good"]);
+    const reasons = [
+      /UNKNOWN_OPTION colour/,
+      /is not a valid tube name/,
+      /JOB_TOO_BIG/,
+      /options must be a JSON object/,
+      /both or none/,
+      /both or none/,
+      /pri is -1/,
+      /delay is NaN/,
+      /ttr is 9000000000/,
+      /bad name/,
+      /BAD_FORMAT/,
+      /BATCH_NOT_FOUND/,
+      /group must have/,
+      /is not a valid tube name/,
+    ];
+    for (const [index, reason] of reasons.entries()) assert.match(`${rows[index]!["error"]}`, reason);
+    assert.match(relay.stderr, /set aside row 1 of tube a \(and \d+ more\): .*UNKNOWN_OPTION colour/);
+    const status = await bench.tool("status");
+    assert.match(status.stdout, /^waiting\t0\nrefused\t14\n/m);
+    assert.match(status.stdout, /^1\ta\t[^\t]*\tUNKNOWN_OPTION colour$/m);
+    const { waiting, refused, rows: shown } = JSON.parse((await bench.tool("status", "--json")).stdout);
+    assert.deepEqual([waiting, refused, shown.length, shown[0].id], [0, 14, 14, 1]);
+  });
+
+  it("puts rows again on demand", async (t) => {
+    const bench = await benchFor(t);
+    await bench.insert(
+      { tube: "a", body: "one", options: { batch: "later" } },
+      { tube: "b", body: "two", options: { batch: "later" } },
+      { tube: "b", body: "three", options: { batch: "later" } },
+    );
+    bench.relay();
+    const refusedRows = async (): Promise<number> =>
+      (await bench.rows()).filter(({ error }) => error !== null).length;
+    await eventually("all are set aside", async () => (await refusedRows()) === 3);
+    await ask(bench, "open-batch later");
+    assert.equal((await bench.tool("retry", "--tube", "a")).stdout, "retried 1\n");
+    await eventually("it is put", async () => (await bench.rows()).length === 2);
+    assert.equal((await bench.tool("retry", "3", "99")).stdout, "retried 1\n");
+    await eventually("it is put", async () => (await bench.rows()).length === 1);
+    assert.equal((await bench.tool("retry", "--json")).stdout, '{"retried":1}\n');
+    await eventually("all are put", () => bench.isEmpty());
+    assert.equal((await bench.tool("retry")).code, 1);
+    assert.deepEqual([await bench.bodies("a"), await bench.bodies("b")], [["one"], ["three", "two"]]);
+  });
+
+  it("waits for a full tube without stopping the others, and keeps its order", async (t) => {
+    const bench = await benchFor(t);
+    await ask(bench, "set-tube full max-jobs=2");
+    const numbers = Array.from({ length: 50 }, (_, index) => `${index}`);
+    await bench.insert(...numbers.map((body) => ({ tube: "full", body })), { tube: "free", body: "x" });
+    const relay = bench.relay();
+    await eventually("the free tube goes on", async () => (await bench.bodies("free")).length === 1);
+    await eventually("the log says it", () => relay.stderr.includes("tube full waits: "));
+    assert.match(relay.stderr, /TUBE_FULL/);
+    const client = await WireClient.connect(bench.server.address);
+    await client.ask("watch full");
+    const got: string[] = [];
+    while (got.length < numbers.length) {
+      const { line, body } = await client.ask("reserve-with-timeout 30");
+      got.push(`${body}`);
+      // Delete nothing before the relay has seen that the tube is full.
+      await client.ask(`delete ${line.split(" ")[1]}`);
+    }
+    assert.deepEqual(got, numbers);
+    await eventually("the log says it", () => relay.stderr.includes("no tube waits any more"));
+    client.socket.destroy();
+  });
+
+  it("waits while the server drains, and goes on with the next one", async (t) => {
+    const bench = await benchFor(t);
+    const relay = bench.relay();
+    await eventually("it is connected", () => relay.stderr.includes("connected to the server"));
+    bench.server.signal("SIGUSR1");
+    await eventually("it drains", async () => /draining: true/.test((await ask(bench, "stats")).join()));
+    await bench.insert({ tube: "a", body: "x" });
+    await eventually("the relay says it", () => relay.stderr.includes("DRAINING"));
+    const [row] = await bench.rows();
+    assert.equal(row!["error"], null);
+  });
+
+  it("starts before both sides, and says once what is missing", async (t) => {
+    const port = await freePort();
+    const table = `outbox_${++tables}`;
+    const path = join(temporaryFolder(t, "outbox-socket"), "socket");
+    const relay = new RelayProcess([postgres.url, "--table", table, "--url", `unix:${path}`]);
+    t.after(() => relay.kill());
+    await eventually("it misses the table", () => relay.stderr.includes("outbox init --apply"));
+    const none = new RelayProcess([`postgres://queue@127.0.0.1:${port}/x`, "--url", `unix:${path}`]);
+    t.after(() => none.kill());
+    await eventually("it misses PostgreSQL", () => none.stderr.includes("ECONNREFUSED"));
+    const init = await runTool(["outbox", "init", postgres.url, "--table", table, "--apply"]);
+    assert.equal(init.stdout, `the table ${table} is there\n`);
+    await eventually("it misses the server", () => relay.stderr.includes("no server listens there"));
+    await postgres.query(`INSERT INTO ${table} (tube, body) VALUES ('a', 'x')`);
+    const server = await startServer({ kind: "ours", unixPath: path });
+    t.after(() => server.kill());
+    await eventually("the row is put", async () => {
+      const rows = await postgres.query(`SELECT id FROM ${table}`);
+      return rows.length === 0;
+    });
+    assert.equal(relay.stderr.split("no server listens there").length, 2, relay.stderr);
+    assert.equal(await relay.kill("SIGTERM"), 0);
+  });
+
+  it("works with a token, and sets aside what the token may not put", async (t) => {
+    const where = temporaryFolder(t, "outbox-token");
+    const token = newToken("relay", "producer");
+    const guarded = await GuardedServer.start(
+      where,
+      `${token.line.trimEnd()} tubes=mail\n`,
+      1,
+      ([port]) => `[[listener]]\naddress = "127.0.0.1:${port}"\nauth = "token"\n`,
+    );
+    t.after(() => guarded.server.stop());
+    const bench = await benchFor(t);
+    const secret = join(where, "secret");
+    writeFileSync(secret, token.secret);
+    const url = `beanstalk://127.0.0.1:${guarded.ports[0]}`;
+    bench.relay("--url", url, "--token", `@${secret}`);
+    await bench.insert({ tube: "other", body: "x" }, { tube: "mail", body: "x" });
+    const [row] = await eventually("one is set aside", async () => {
+      const rows = await bench.rows();
+      return rows.length === 1 && rows[0]!["error"] !== null && rows;
+    });
+    assert.match(`${row!["error"]}`, /UNAUTHORIZED/);
+  });
+
+  it("serves metrics", async (t) => {
+    const bench = await benchFor(t);
+    await bench.insert({ tube: "a", body: "x" }, { tube: "a", body: "x", options: { colour: 1 } });
+    const relay = bench.relay("--metrics", "127.0.0.1:0");
+    const url = await eventually("it listens", () => /metrics on (\S+)/.exec(relay.stderr)?.[1]);
+    await eventually("both are done", async () => (await bench.rows()).every(({ error }) => error !== null));
+    const text = await eventually("it has counted", async () => {
+      const said = await (await fetch(url)).text();
+      return said.includes("outbox_put_total 1\n") && said;
+    });
+    for (const line of [
+      'connected{side="server"} 1',
+      'connected{side="database"} 1',
+      "refused_total 1",
+      "duplicates_total 0",
+      "deferred_total 0",
+      "tubes_held 0",
+      'reconnects_total{side="server"} 0',
+    ])
+      assert.ok(text.includes(`runnerbean_outbox_${line}\n`), `${line} in ${text}`);
+    for (const name of ["rows_waiting", "rows_refused", "lag_seconds"])
+      assert.match(text, new RegExp(`^runnerbean_outbox_${name} [0-9.]+$`, "m"));
+    assert.equal((await fetch(new URL("/", url))).status, 404);
+  });
+
+  it("lets a row's own key decide", async (t) => {
+    const bench = await benchFor(t);
+    const row = { tube: "a", body: "x", options: { unique: "welcome:17" } };
+    await bench.insert(row, row, { tube: "a", body: "y" });
+    bench.relay();
+    await eventually("all are done", () => bench.isEmpty());
+    assert.deepEqual(await bench.bodies("a"), ["x", "y"]);
+  });
+
+  it("doesn't put a row again that the server has, when its key comes back", async (t) => {
+    const bench = await benchFor(t);
+    const key = "6f0c6b1e-8f0a-4f36-9c3e-0d9f8f0f7b11";
+    const relay = bench.relay();
+    await bench.insert({ tube: "a", body: "x", key });
+    await eventually("it is put", () => bench.isEmpty());
+    assert.deepEqual(await ask(bench, "delete 1"), ["DELETED"]);
+    // As from a backup.
+    await relay.kill();
+    bench.relay();
+    await bench.insert({ tube: "a", body: "x", key });
+    await eventually("it is done", () => bench.isEmpty());
+    assert.deepEqual(await bench.bodies("a"), []);
+  });
+
+  it("puts large bodies a few at a time, in order", async (t) => {
+    const bench = await benchFor(t, ["-z", "2000000"]);
+    const bodies = Array.from({ length: 12 }, (_, index) => `${index}`.padEnd(700_000, "x"));
+    await bench.insert(...bodies.map((body) => ({ tube: "a", body })));
+    bench.relay();
+    await eventually("all are put", () => bench.isEmpty());
+    assert.deepEqual(await bench.bodies("a"), bodies);
+  });
+
+  it("prints the SQL, for a table of any schema, and refuses other names", async () => {
+    const { stdout } = await runTool(["outbox", "init", postgres.url, "--table", "shop.events"]);
+    await postgres.query(`CREATE SCHEMA shop; ${stdout}`);
+    await postgres.query(stdout);
+    await postgres.query("INSERT INTO shop.events (tube, body) VALUES ('a', 'x')");
+    const bad = await runTool(["outbox", "status", postgres.url, "--table", 'x"; DROP TABLE y'], {});
+    assert.equal(bad.code, 5);
+    const foreign = await runTool(["outbox", "status", "mysql://root:secret@localhost/x"]);
+    assert.equal(foreign.code, 5);
+    assert.match(foreign.stderr, /is not the URL of a database/);
+    assert.doesNotMatch(foreign.stderr, /secret/);
+    assert.deepEqual(["a", "a.b", "A", "a.b.c", "a b", ""].filter(isTableName), ["a", "a.b"]);
+    assert.equal(isTableName(TABLE_DEFAULT), true);
+  });
+});
