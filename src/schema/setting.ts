@@ -50,6 +50,7 @@ const ROWS = {
   burst: row("number", { min: 1, unset: 1, label: "burst", hint: "jobs at once, after a pause" }),
   groupMaxReserved: row("number", { min: 1, unset: UNLIMITED, label: "reserved in a group", hint: "at the same time" }),
   maxGroups: row("number", { unset: GROUPS_MAX, label: "groups at most", hint: "" }),
+  paused: row("word", { words: { no: "no", yes: "yes" }, unset: "no", label: "paused", hint: "until it is set again, restarts included" }),
 };
 
 type Rows = typeof ROWS;

@@ -263,6 +263,7 @@ const SETTINGS: Options = {
   burst: orNothing(upTo(1n, U32_MAX)),
   "group-max-reserved": orNothing(upTo(1n, U32_MAX)),
   "max-groups": orNothing(upTo(0n, U32_MAX)),
+  paused: orNothing((text) => text === "yes" || text === "no"),
 };
 
 const MOVES: Options = {

@@ -238,6 +238,7 @@ export class ExtensionDraws {
       maxJobs: random.pick([undefined, undefined, 2, 5]),
       maxReserved: random.pick([undefined, undefined, 1, 2]),
       groupMaxReserved: random.pick([undefined, 1, 2]),
+      paused: random.pick([undefined, undefined, "no", "yes"] as const),
       ...(this.#simulation.hasRates ? this.#rateSettings() : {}),
       // Without moves of jobs nothing is drawn for them.
       ...(this.#simulation.jobMoves > 0 ? this.#farSettings() : {}),

@@ -455,11 +455,11 @@ export function showTube(
       <section class="card">
         ${empty("There is no such tube now: no client uses or watches it, and it has no jobs. It comes back with its next job.")}
       </section>`;
-  const { jobs, rates, pause, watchers, waiters, users, bodyBytes, totals } = tube;
+  const { jobs, rates, watchers, waiters, users, bodyBytes, totals } = tube;
   return html`
     <div class="title">
       <h1>${name}</h1>
-      ${pause === null ? nothing : html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>`}
+      ${isPaused(tube) ? html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>` : nothing}
       ${tubeActions(tube, context)}
     </div>
     ${notices(tube)}
@@ -485,13 +485,25 @@ export function showTube(
 const putButton = (name: string, { act }: PageContext): Part =>
   html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
 
+/** The pattern whose setting pauses the tube. */
+const pausedBy = ({ settings: { paused } }: SettingsOfTube): string | undefined =>
+  paused?.value === "yes" ? paused.from : undefined;
+const isPaused = (tube: TubeRow & SettingsOfTube): boolean =>
+  tube.pause !== null || pausedBy(tube) !== undefined;
+
 /** States why the jobs of the tube are held up, and what to do about it. */
-function notices({ name, jobs, pause, holdsDead }: TubeRow): Part {
+function notices(tube: TubeRow & SettingsOfTube): Part {
+  const { name, jobs, pause, holdsDead } = tube;
   const ready = jobsInWords(jobs.ready);
+  const pattern = pausedBy(tube);
+  const until =
+    pattern === undefined
+      ? `for another ${duration(pause?.timeLeft ?? 0)}`
+      : `until the setting "paused" of ${pattern} changes`;
   return html`${
-    pause === null
-      ? nothing
-      : html`<p class="notice" role="status">Paused: workers get no jobs of ${name} for another ${duration(pause.timeLeft)}. ${jobs.ready === 0 ? "None is ready." : `${ready} ${jobs.ready === 1 ? "waits" : "wait"}.`}</p>`
+    isPaused(tube)
+      ? html`<p class="notice" role="status">Paused: workers get no jobs of ${name} ${until}. ${jobs.ready === 0 ? "None is ready." : `${ready} ${jobs.ready === 1 ? "waits" : "wait"}.`}</p>`
+      : nothing
   }${
     holdsDead
       ? html`<p class="notice">A dead-letter tube: its jobs died elsewhere. Workers here would only do them again. Find out why they died; when the cause is fixed, Redrive returns them.</p>`
@@ -520,7 +532,8 @@ function emptyTile({ jobs, rates }: TubeRow): Part {
 /** Jobs per second below which a tube counts as neither shrinking nor growing. */
 const PACE_MIN = 0.05;
 
-function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext): Part {
+function tubeActions(tube: TubeRow & SettingsOfTube, context: PageContext): Part {
+  const { name, holdsDead } = tube;
   const { may, act } = context;
   const filter = filterOf(context);
   const tubes = [name];
@@ -531,7 +544,7 @@ function tubeActions({ name, pause, holdsDead }: TubeRow, context: PageContext):
     "Actions",
     html`
     <button class="button" type="button" id="pause"
-      @click=${() => act((actions) => (pause === null ? actions.pauseTubes(tubes) : actions.resumeTube(name)))}>${pause === null ? "Pause…" : "Resume…"}</button>
+      @click=${() => act((actions) => (isPaused(tube) ? actions.resumeTube(name, pausedBy(tube)) : actions.pauseTubes(tubes)))}>${isPaused(tube) ? "Resume…" : "Pause…"}</button>
     ${redrives ? button("Redrive…", "", (actions) => actions.redriveTubes(tubes, filter)) : nothing}
     ${button("Kick…", "", (actions) => actions.kickTubes(tubes, filter))}
     ${button("Move…", "", (actions) => actions.moveTubes(tubes, filter))}

@@ -6,6 +6,7 @@ import { ask, input, numberField } from "./dialog.ts";
 import { tubePath } from "./elements.ts";
 import { duration, exact, jobs } from "./format.ts";
 import { isGone, send, type Task } from "./request.ts";
+import { pathOf as settingsPath } from "./settings-dialog.ts";
 
 export * from "./bulk.ts";
 export * from "./flow-actions.ts";
@@ -19,13 +20,19 @@ export function pauseTubes(tubes: readonly string[]): void {
     title: `Pause ${named(tubes)}`,
     content:
       () => html`<p>No worker can reserve from ${tubes.length === 1 ? "it" : "them"} for a while. Reserved jobs stay with their workers, and puts continue.</p>
-      ${numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}`,
+      ${numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}
+      <label><input type="checkbox" name="lasting"> Until someone resumes ${tubes.length === 1 ? "it" : "them"}, also over restarts</label>`,
     verb: () => "Pause",
     act: async (form) => {
       const seconds = Number(input(form, "seconds").value);
+      const isLasting = input(form, "lasting").checked;
+      const pause = (tube: string): Promise<unknown> =>
+        isLasting
+          ? send("PATCH", settingsPath(tube), { paused: "yes" })
+          : send("PUT", tubePath(tube, "pause"), { seconds });
       const paused: string[] = [];
       for (const tube of tubes)
-        await send("PUT", tubePath(tube, "pause"), { seconds }).then(
+        await pause(tube).then(
           () => paused.push(tube),
           (error: Error) => {
             if (tubes.length === 1 || !isGone(error)) throw error;
@@ -34,18 +41,21 @@ export function pauseTubes(tubes: readonly string[]): void {
       const gone = tubes.length - paused.length;
       const others = gone === 0 ? "" : ` ${exact(gone)} ${gone === 1 ? "is" : "are"} gone.`;
       const is = paused.length === 1 ? "is" : "are";
-      return `${named(paused)} ${is} paused for ${duration(seconds)}.${others}`;
+      return `${named(paused)} ${is} paused${isLasting ? "" : ` for ${duration(seconds)}`}.${others}`;
     },
   });
 }
 
-export function resumeTube(tube: string): void {
+/** `pausedBy` is the pattern whose setting pauses the tube; undefined without one. */
+export function resumeTube(tube: string, pausedBy: string | undefined): void {
   ask({
     title: `Resume ${tube}`,
     content: () => html`<p>Workers can reserve its ready jobs again at once.</p>`,
     verb: () => "Resume",
     act: async () => {
       await send("DELETE", tubePath(tube, "pause"));
+      if (pausedBy !== undefined)
+        await send("PATCH", settingsPath(tube), { paused: pausedBy === tube ? null : "no" });
       return `${tube} is no longer paused.`;
     },
   });

@@ -36,7 +36,7 @@ export function changeSettings(tube: string, inEffect: InEffect): void {
 }
 
 /** A path can't contain "." and "..". */
-const pathOf = (pattern: string): string =>
+export const pathOf = (pattern: string): string =>
   pattern === "." || pattern === ".."
     ? `v1/settings/-?pattern=${pattern}`
     : `v1/settings/${encodeURIComponent(pattern)}`;

@@ -18,12 +18,12 @@ export class RateLimiter {
 
   /** Returns whether the settings ever close a tube. */
   static isNeeded(policy: TubePolicy | undefined): boolean {
-    return policy !== undefined && (policy.maxReserved !== Number.POSITIVE_INFINITY || policy.rate !== "");
+    return policy !== undefined && (reservedMaxOf(policy) !== Number.POSITIVE_INFINITY || policy.rate !== "");
   }
 
   /** Applies new settings. A new bucket is full. */
   set(policy: TubePolicy, nowMs: number): void {
-    this.#reservedMax = policy.maxReserved;
+    this.#reservedMax = reservedMaxOf(policy);
     const burst = Math.max(1, policy.burst);
     if (this.#rate === 0) this.#tokens = burst;
     else this.#refill(nowMs);
@@ -129,6 +129,8 @@ export class RateLimiter {
     this.#atMs = nowMs;
   }
 }
+
+const reservedMaxOf = ({ paused, maxReserved }: TubePolicy): number => (paused === "yes" ? 0 : maxReserved);
 
 /** Returns the tokens per millisecond of "5/60"; 0 for "". */
 function perMs(rate: string): number {

@@ -76,6 +76,7 @@ export class TubeTable implements Tubes {
     const tube = new Tube(name, sequence, index, this.#jobs);
     tube.limiter = this.retiredLimiters.take(name, this.#settings.policyOf(name));
     this.applySettings(tube, 0);
+    tube.open = tube.policy?.paused !== "yes";
     tube.meter = this.#meterOf?.(name);
     this.#byIndex[index] = tube;
     this.#indexOf.set(name, index);

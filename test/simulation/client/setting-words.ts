@@ -17,6 +17,7 @@ const SETTINGS = {
   rate: { word: "rate", write: String },
   burst: { word: "burst", write: String },
   groupMaxReserved: { word: "group-max-reserved", write: String },
+  paused: { word: "paused", write: String },
 } as const;
 
 type SettingDrawn = keyof typeof SETTINGS;

@@ -36,7 +36,10 @@ export const isFree = ({ state, holder }: ModelJob, session: ModelSession): bool
 
 /** Returns whether settings may keep ready jobs of a tube back. */
 export const isLimited = ({ values }: Resolved): boolean =>
-  values.maxReserved !== NEVER || values.groupMaxReserved !== NEVER || values.rate !== "";
+  values.paused === "yes" ||
+  values.maxReserved !== NEVER ||
+  values.groupMaxReserved !== NEVER ||
+  values.rate !== "";
 
 /** Returns whether a reservation of the job ended by its ttr or with its holder. */
 export function wasLost(job: ModelJob): boolean {

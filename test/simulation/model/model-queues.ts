@@ -38,6 +38,7 @@ export class ModelQueues {
   /** Returns how many more jobs of a tube may be given now. */
   #roomOf(tube: ModelTube, nowMs: number): number {
     const tokens = Math.max(0, Math.floor(tube.bucket?.tokens(nowMs) ?? NEVER));
+    if (tube.resolved.values.paused === "yes") return 0;
     if (tube.resolved.values.maxReserved === NEVER) return tokens;
     const held = this.jobsOf(tube).filter(isInWork).length;
     return Math.min(tokens, Math.max(0, tube.resolved.values.maxReserved - held));

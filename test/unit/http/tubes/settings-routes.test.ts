@@ -29,6 +29,7 @@ const EACH: Readonly<Record<string, readonly [value: number | string, option: st
   burst: [11, "burst=11"],
   groupMaxReserved: [12, "group-max-reserved=12"],
   maxGroups: [13, "max-groups=13"],
+  paused: ["yes", "paused=yes"],
 };
 const ALL = Object.fromEntries(Object.entries(EACH).map(([field, [value]]) => [field, value]));
 const OPTIONS = Object.values(EACH).map(([, option]) => option);
