@@ -114,7 +114,7 @@ describe("cli over HTTP", () => {
       [["set", "a b", "ttl=1"], /a tube name/],
       [["set", "a", "ttl"], /name=value, where the name is max-attempts, /],
       [["set", "a", "ttk=1"], /name=value/],
-      [["set", "a", "ttl=soon"], /ttl=<duration>, a number/],
+      [["set", "a", "ttl=soon"], /ttl=<duration>, a time such as 30/],
       [["set", "a", "max-attempts=0"], /"\/maxAttempts" must be at least 1, not 0/],
       [["set", "a", "ttl=0.0004"], /ttl=<duration>/],
       [["set", "a", "expire=keep"], /"\/expire" must be delete or bury/],
