@@ -34,6 +34,9 @@ export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | un
   return Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
 }
 
+/** Whether a time has a part of a millisecond: "0.0004", or "0.5ms". */
+export const isFinerThanMs = (text: string): boolean => /\.\d{4}|\.\d+ ?ms$/.test(text);
+
 /**
  * Returns the value of a tube's setting as set-tube takes it: seconds, bytes, and "100/60" for
  * "100/1m". Other texts stay as they are, and the parser of set-tube refuses them.
@@ -41,7 +44,8 @@ export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | un
 export function withoutUnits(kind: string, text: string): string {
   const seconds = (time: string): string => {
     const ms = parseDurationMs(time, "s");
-    return ms === undefined ? time : `${ms / 1000}`;
+    // Less than a millisecond must not become 0, which means something else.
+    return ms === undefined || isFinerThanMs(time) ? time : `${ms / 1000}`;
   };
   if (kind === "duration") return seconds(text);
   if (kind === "bytes") return `${parseSize(text) ?? text}`;
