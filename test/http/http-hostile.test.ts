@@ -362,6 +362,14 @@ describe("HTTP and hostile clients", () => {
       socket.on("close", () => closed++);
     }
     await eventually("some are closed at once", () => closed >= 100);
+    for (const path of ["/livez", "/readyz", "/metrics?tubes=none"]) {
+      const probe = connect(server.port, "127.0.0.1");
+      probe.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      const [answer] = await once(probe, "data");
+      assert.match(`${answer}`, /^HTTP\/1\.1 200 /, `${path} while the others are silent`);
+      probe.destroy();
+    }
+    assert.ok(closed < 300, `${closed} closed: most others stay until their time is over`);
     assert.match((await client.ask("stats-tube default")).line, /^OK/);
     for (const socket of sockets) socket.destroy();
     await eventually("there is room again", async () => {

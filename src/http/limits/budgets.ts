@@ -13,6 +13,11 @@ const CONNECTIONS_MAX = 1024;
  * response.
  */
 const KEPT_MAX = 64;
+/**
+ * Number of reserved connections that stay free: a new one takes the place of the oldest that has
+ * sent no request. Otherwise silent clients would hold all of them until their time is over.
+ */
+const FREE_MIN = 8;
 /** Minimum time between two warnings, ms. */
 const TOLD_EVERY_MS = 60_000;
 
@@ -28,6 +33,8 @@ interface ConnectionRoomOptions {
 export class ConnectionBudget {
   readonly #options: ConnectionRoomOptions;
   readonly #kept = new WeakSet<object>();
+  /** Reserved connections without a request so far, by the client's address and port. */
+  readonly #silent = new Map<string, FastifyRequest["raw"]["socket"]>();
   #open = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
 
@@ -43,9 +50,13 @@ export class ConnectionBudget {
     server.maxConnections = CONNECTIONS_MAX;
     server.on("connection", (socket) => {
       this.#open++;
+      const client = clientOf(socket);
       socket.on("close", () => {
         this.#open--;
+        this.#silent.delete(client);
       });
+      if (this.#open > CONNECTIONS_MAX - KEPT_MAX && client !== "") this.#silent.set(client, socket);
+      if (this.#open > CONNECTIONS_MAX - FREE_MIN) this.#closeOldest();
     });
     // With TLS, requests arrive on another socket than the accepted one.
     const event = "setSecureContext" in server ? "secureConnection" : "connection";
@@ -55,6 +66,7 @@ export class ConnectionBudget {
     server.on("drop", () => this.#refuse("closed at once"));
     api.addHook("onRequest", (request, reply, done) => {
       if (!this.#kept.has(request.raw.socket)) return done();
+      this.#silent.delete(clientOf(request.raw.socket));
       reply.header("connection", "close");
       const { may, probe } = request.routeOptions.config;
       if (probe === true || may === "metrics") return done();
@@ -64,6 +76,13 @@ export class ConnectionBudget {
         `${CONNECTIONS_MAX - KEPT_MAX} connections are open, and the rest are for probes and metrics; try again in a moment.`,
       );
     });
+  }
+
+  #closeOldest(): void {
+    const [oldest] = this.#silent.values();
+    if (oldest === undefined) return;
+    oldest.destroy();
+    this.#refuse("closed before it sent a request");
   }
 
   #refuse(how: string): void {
@@ -76,6 +95,10 @@ export class ConnectionBudget {
     warn(`http: a connection above the limit was ${how}: ${most} (logged at most once a minute)`);
   }
 }
+
+/** Identifies a connection, under TLS too; "" for that of a unix socket. */
+const clientOf = ({ remoteAddress, remotePort }: FastifyRequest["raw"]["socket"]): string =>
+  remotePort === undefined ? "" : `${remoteAddress} ${remotePort}`;
 
 // Memory budget for JSON and MessagePack requests in progress, since slow requests pile up.
 
