@@ -127,13 +127,19 @@ async function handOut(
   take: (handout: Handout) => Promise<void>,
 ): Promise<Static<typeof LeasedJob>[]> {
   const handout = new Handout(service, { owner: ownerOf(request), address: request.ip ?? "" });
-  const giveBack = (): void => {
-    handout.drop();
-    request.forgetKey?.();
-  };
   reply.raw.once("close", () => {
-    if (wasSent(reply)) onUnread(request.raw.socket, giveBack);
-    else giveBack();
+    const { forgetKey } = request;
+    if (wasSent(reply)) {
+      // The connection keeps this, so it must not hold the bodies.
+      const takeBack = handout.sent();
+      onUnread(request.raw.socket, () => {
+        takeBack();
+        forgetKey?.();
+      });
+      return;
+    }
+    handout.drop();
+    forgetKey?.();
   });
   if (reply.raw.destroyed) handout.drop();
   const forget = request.onRevoked?.(() => handout.drop());

@@ -317,6 +317,12 @@ export class Handout {
     else this.handed.push({ job, lease });
   }
 
+  /** The answer is written: forgets the bodies, and returns how to give the jobs back after all. */
+  sent(): () => void {
+    const leases = this.handed.splice(0).map(({ lease }) => lease);
+    return () => this.#parts.giveBacks.add(leases);
+  }
+
   /** Gives all jobs back. */
   drop(): void {
     if (this.signal.aborted) return;
