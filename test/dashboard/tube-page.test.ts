@@ -61,59 +61,6 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await notice.waitFor({ state: "detached" });
   });
 
-  it("names a job that crashes its workers, and says on the page of its tube why it failed", async () => {
-    await actions.client.ask("use crashes");
-    const id = (await actions.client.put("poison")).line.split(" ")[1]!;
-    await actions.page.goto(`${actions.base}/#/`);
-    const entry = actions.page.getByRole("listitem").filter({ hasText: `job ${id} of crashes` });
-    // The overview knows a tube's last ten minutes by steps of ten seconds.
-    while (!(await entry.isVisible())) {
-      const worker = await actions.connect();
-      await worker.ask(`reserve-job ${id}`);
-      worker.close();
-    }
-    await entry.getByText(/was reserved [\d,]+ times, and its worker's connection ended each time/).waitFor();
-    await entry.getByText("With max-attempts, the tube buries such jobs.").waitFor();
-    await actions.page.getByText(/0 timed out · [\d.]+ disconnected · /).waitFor();
-    await entry.getByRole("link", { name: `job ${id} of crashes` }).click();
-    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
-    await actions.page.goto(`${actions.base}/#/tubes/crashes`);
-    const why = actions.page.getByRole("region", { name: "Why jobs failed", exact: true }).first();
-    await why.getByRole("row", { name: /its worker's connection ended 1 ready .*127\.0\.0\.1/ }).waitFor();
-    await assertAccessible(actions.page, "the tube of a job that crashes its workers");
-    await actions.client.ask(`delete ${id}`);
-  });
-
-  it("finds a job by its id, and a text in all tubes, from any page", async () => {
-    const id = await fill("found-a", 1);
-    for (const tube of ["found-a", "found-b"]) {
-      await actions.client.ask(`use ${tube}`);
-      await actions.client.put(`order of acme in ${tube}`);
-    }
-    await actions.page.goto(`${actions.base}/#/server`);
-    await actions.page.getByRole("heading", { name: "Threads" }).waitFor();
-    await actions.page.keyboard.press("f");
-    await actions.page.keyboard.type(`${id}\n`);
-    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
-    const field = actions.page.getByRole("searchbox", { name: "Job id, or text in any tube" });
-    await field.fill("order of acme");
-    await field.press("Enter");
-    const list = actions.page.getByRole("region", { name: "List of jobs" });
-    await list.getByRole("row", { name: /found-a.*order of acme in found-a/ }).waitFor();
-    await list.getByRole("row", { name: /found-b.*order of acme in found-b/ }).waitFor();
-    await assertAccessible(actions.page, "found jobs");
-    await button("delayed").click();
-    await actions.page.getByText("No job.").waitFor();
-    await field.fill("found-b");
-    await field.press("Enter");
-    const names = actions.page.getByRole("region", { name: "Found tubes" });
-    await names.getByRole("link", { name: "found-b" }).waitFor();
-    await field.fill("999999999");
-    await field.press("Enter");
-    await actions.page.getByRole("link", { name: "Look for “999999999”" }).click();
-    await actions.page.waitForURL(/#\/find\?text=999999999/);
-  });
-
   it("redrives dead jobs that match a filter, and says beforehand how many", async () => {
     await actions.client.ask("name mailer-3");
     await die("mails", ["to acme", "to acme", "to globex"]);
@@ -187,34 +134,6 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     assert.equal(questions, 3);
   });
 
-  it("shows a tube's settings in effect, and says for how many tubes it changes them", async () => {
-    for (const tube of ["set-a", "set-b"]) await fill(tube, 1);
-    await actions.client.ask("set-tube set-* max-attempts=4 backoff=90");
-    await actions.page.goto(`${actions.base}/#/tubes/set-a`);
-    const card = actions.page.getByRole("region", { name: "Settings" });
-    await card.getByText("4 from set-*").waitFor();
-    await card.getByText("90 s from set-*").waitFor();
-    await card.getByRole("button", { name: "Change…" }).click();
-    await dialog().getByText("Applies to 1 tube now.").waitFor();
-    await dialog()
-      .getByLabel(/^For a tube/)
-      .fill("set-*");
-    await dialog().getByText("Applies to 2 tubes now.").waitFor();
-    const attempts = dialog().getByLabel("attempts at most");
-    assert.equal(await attempts.inputValue(), "4");
-    assert.ok(await inDialog("Set for 2 tubes").isDisabled());
-    await attempts.fill("7");
-    await dialog().getByLabel("rate, jobs/seconds").fill("100/60");
-    await dialog().getByText("attempts at most: 4 → 7").waitFor();
-    await dialog().getByText("rate: none → 100 in 60 s").waitFor();
-    await assertAccessible(actions.page, "settings");
-    await inDialog("Set for 2 tubes").click();
-    await told("Changed the settings of set-*: Applies to 2 tubes now.");
-    await card.getByText("7 from set-*").waitFor();
-    const settings = `${(await actions.client.ask("inspect-tube set-b")).body}`;
-    assert.match(settings, /max-attempts: 7\n.*backoff: 90\n.*rate: 100\/60\n/s);
-  });
-
   it("selects all jobs that match, and counts them", async () => {
     await fill("many-match", 120);
     await actions.page.goto(`${actions.base}/#/tubes/many-match`);
@@ -236,9 +155,10 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
 
   it("draws charts on a logarithmic scale, and says so", async () => {
     const page = actions.page;
+    await fill("charted", 2);
     for (const [hash, words] of [
       ["#/", "#failures-chart-words"],
-      ["#/tubes/set-a", "#states-chart-words"],
+      ["#/tubes/charted", "#states-chart-words"],
     ] as const) {
       await page.goto(`${actions.base}/${hash}`);
       await page.locator(words, { hasText: /^The last / }).waitFor();
@@ -258,7 +178,7 @@ describe("dashboard, on call", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await actions.page.goto(`${actions.base}/#/tubes/emptied`);
     const tile = actions.page.locator(".tile", { hasText: "empty in" });
     await tile.getByText(/∞|\d+ (?:s|min|h|days)/).waitFor();
-    await actions.page.goto(`${actions.base}/#/tubes/set-a`);
+    await actions.page.goto(`${actions.base}/#/tubes/charted`);
     await tile.getByText("it isn't shrinking").waitFor();
   });
 

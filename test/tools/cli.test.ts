@@ -145,30 +145,6 @@ for (const [index, kind] of KINDS.entries()) {
       assert.equal((await run(["reserve", "cli-work", "--", "/nonexistent"])).code, 5);
     });
 
-    it("pauses, resumes and checks a tube", async (t) => {
-      if (!canRun(t, need)) return;
-      await say("put", "cli-pause", "x");
-      await say("pause", "cli-pause", "1000");
-      assert.equal((await run(["reserve", "cli-pause", "--wait", "0"])).code, 1);
-      await say("resume", "cli-pause");
-      assert.equal(await say("reserve", "cli-pause", "--wait", "0", "--delete"), "x");
-      assert.equal((await run(["pause", "cli-nothing", "1"])).code, 1);
-      await say("put", "cli-check", "x");
-      const checks: [string[], number, RegExp][] = [
-        [["--ready-warn", "2"], 0, /^RUNNERBEAN OK - cli-check: .* \| ready=1;2;;0 /],
-        [["--ready-warn", "1", "--ready-crit", "5"], 1, /^RUNNERBEAN WARNING - cli-check: 1 ready \(>= 1\)/],
-        [["--ready-crit", "1", "--waiting-warn", "1"], 2, /^RUNNERBEAN CRITICAL/],
-        [["--waiting-warn", "1"], 1, /0 waiting \(< 1\)/],
-        [["--oldest-crit", "1"], 3, /UNKNOWN - .*HTTP/],
-        [["--ready-warn", "many"], 3, /UNKNOWN/],
-      ];
-      for (const [flags, code, line] of checks) {
-        const result = await run(["check", "--tube", "cli-check", ...flags]);
-        assert.equal(result.code, code, result.stdout);
-        assert.match(result.stdout, line);
-      }
-    });
-
     it("refreshes the server's view", async (t) => {
       if (!canRun(t, need)) return;
       const shown = await say("top", "-n", "2", "--every", "0.05");
@@ -199,52 +175,6 @@ for (const [index, kind] of KINDS.entries()) {
       }
     });
 
-    it("refuses bad arguments before it connects", async (t) => {
-      if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, allowed] of everySecond([
-        [
-          ["put", "bad name", "x"],
-          /'bad name' is invalid for argument 'tube'. Allowed: a tube name: 1 to 200 characters of.*\nSee runnerbean put --help$/m,
-        ],
-        [["put", "\u001b[31m", "x"], /'\\u001b\[31m' is invalid/],
-        [["proxy", "--listen", "127.0.0.1:65536"], /is not a valid address/],
-        [["stats", "--url", "127.0.0.1:65536"], /is not a valid address/],
-        [["health", "--url", "http://"], /is not a valid address/],
-        [["stats", "--token", "a\r\ndelete 1"], /a token is one line/],
-        [["health", "--token", "", "--url", "http://127.0.0.1:1"], /a token is one line/],
-      ] as [string[], RegExp][])) {
-        // No server listens: a command that connects would end with 3.
-        const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
-        assert.equal(code, 5, `${args.join(" ")}: ${stderr}`);
-        assert.match(stderr, allowed, args.join(" "));
-        assert.doesNotMatch(stderr, /\n {4}at /);
-      }
-    });
-
-    it("prints every problem on stdout for checks", async (t) => {
-      if (kind !== "ours" || !canRun(t, need)) return;
-      for (const args of everySecond([
-        [],
-        ["--tube", "a b"],
-        ["--tube", "a", "--nonsense"],
-        ["--tube", "a", "--url", "x:0"],
-      ])) {
-        const { code, stdout } = await run(["check", ...args]);
-        assert.equal(code, 3, stdout);
-        assert.match(stdout, /^RUNNERBEAN UNKNOWN - [^\n|]+\n$/);
-      }
-      assert.equal((await run(["check", "--help"])).code, 0);
-    });
-
-    it("treats an empty variable as unset, and says so if no token is needed", async (t) => {
-      if (!canRun(t, need)) return;
-      const url = ["--url", `beanstalk://127.0.0.1:${server!.port}`];
-      const none = { RUNNERBEAN_TOKEN: "", RUNNERBEAN_URL: "" };
-      assert.equal((await runTool(["stats", ...url], { env: none })).code, 0);
-      const { code, stderr } = await run(["stats", "--token", "x"]);
-      assert.deepEqual([code, stderr], [1, "runnerbean: this address takes no token: leave out --token\n"]);
-    });
-
     it("finds long texts in bodies, and jobs of a group", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       const text = "a text that is longer than a third of two hundred bytes, with 100 % of its marks";
@@ -254,77 +184,6 @@ for (const [index, kind] of KINDS.entries()) {
       await queue.put("cli-text", "x", { group: "50%" });
       assert.match(await say("jobs", "cli-text", "--text", text), /\tbefore a text/);
       assert.match(await say("jobs", "cli-text", "--group", "50%"), /\tx\n$/);
-    });
-
-    it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
-      if (!canRun(t, need)) return;
-      await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
-      const listed = await run(["jobs", "cli-jobs"]);
-      if (kind !== "ours") {
-        for (const args of [
-          ["jobs"],
-          ["clear", "--yes"],
-          ["update", "--pri", "1"],
-          ["move", "to"],
-          ["redrive"],
-        ]) {
-          const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
-          assert.equal(refused.code, 1, `${args}`);
-          assert.match(refused.stderr, /works with runnerbean only/);
-        }
-        return;
-      }
-      assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
-      assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
-      assert.equal(JSON.parse(await say("jobs", "*", "--text", "\u00e9", "--json")).tube, "cli-jobs");
-      assert.equal(await say("clear", "cli-jobs", "--group", "t", "--dry-run"), "would clear 0\n");
-      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
-      assert.equal(
-        await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),
-        '{"jobs":1}\n',
-      );
-      const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
-      assert.deepEqual([unasked.code, /with --yes/.test(unasked.stderr)], [5, true]);
-      assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
-      assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
-      assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
-      assert.match(await say("jobs", "cli-jobs"), /^id.*\n\d+\tdelayed\t1024\t.*\tone\n$/);
-      assert.equal(await say("move", "cli-jobs", "cli-there", "--as-ready", "--yes"), "moved 1\n");
-      const pris = (await say("jobs", "cli-there", "--json")).trim().split("\n");
-      assert.deepEqual(
-        pris.map((line) => JSON.parse(line)).map(({ pri, state }) => `${pri} ${state}`),
-        ["1024 ready", "7 ready", "7 ready"],
-      );
-      assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
-      assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
-      assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
-    });
-
-    it("leaves buried jobs where they are unless the filter names them", async (t) => {
-      if (kind !== "ours" || !canRun(t, need)) return;
-      await run(["put", "cli-aside", "--lines"], "a\nb\n");
-      await run(["reserve", "cli-aside", "--", "false"]);
-      const wait = ["update", "cli-aside", "--delay", "900", "--yes"];
-      assert.equal(await say(...wait), "updated 1\n");
-      assert.match(await say("jobs", "cli-aside", "--state", "buried"), /\tburied\t1024\t.*\ta\n$/);
-      assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
-      for (const args of [[], ["--pri", "1", "--limit", "0"]])
-        assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
-    });
-
-    it("says what to do where no server listens", async (t) => {
-      if (kind !== "ours" || !canRun(t, need)) return;
-      for (const [args, advice] of everySecond([
-        [["stats"], /connect ECONNREFUSED 127\.0\.0\.1:1: no server listens there; start one .* --url/],
-        [["redrive", "a", "--yes"], /no server listens there; start one with runnerbean, or name/],
-        [["stats", "--url", "unix:/nowhere/x"], /connect ENOENT \/nowhere\/x: no server listens there/],
-        [["health", "--url", "http://127.0.0.1:1"], /REFUSED 127\.0\.0\.1:1; start the server with --http/],
-        [["settings", "--url", "http://127.0.0.1:1"], /start the server with --http.*RUNNERBEAN_HTTP_URL$/m],
-      ] as [string[], RegExp][])) {
-        const { code, stderr } = await runTool(args, { env: { RUNNERBEAN_URL: "127.0.0.1:1" } });
-        assert.equal(code, 3, stderr);
-        assert.match(stderr, advice);
-      }
     });
 
     it("shows the help of a tool, or of the server", async (t) => {

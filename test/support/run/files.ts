@@ -148,6 +148,8 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
     "dashboard/batch-page",
     "dashboard-group",
     "dashboard-hostile",
+    "dashboard/job-page",
+    "dashboard/settings-dialog",
     "dashboard/tube-page",
     "dashboard/page-context",
     "dashboard/live",

@@ -1,0 +1,73 @@
+// Tests of what the dashboard says of one job, and of the ways to it, in Chromium.
+
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { missing } from "../support/machine/need.ts";
+import { ActionsPage } from "./actions-page.ts";
+import { CHROMIUM_NEED } from "./browser.ts";
+import { assertAccessible } from "./watched-page.ts";
+
+describe("dashboard, job", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
+  const actions = new ActionsPage();
+  const { button, fill } = actions;
+
+  // A test that has failed may have left a dialog, which would make all others fail.
+  beforeEach(() => actions.closeDialogs());
+
+  it("names a job that crashes its workers, and says on the page of its tube why it failed", async () => {
+    await actions.client.ask("use crashes");
+    const id = (await actions.client.put("poison")).line.split(" ")[1]!;
+    await actions.page.goto(`${actions.base}/#/`);
+    const entry = actions.page.getByRole("listitem").filter({ hasText: `job ${id} of crashes` });
+    // The overview knows a tube's last ten minutes by steps of ten seconds.
+    while (!(await entry.isVisible())) {
+      const worker = await actions.connect();
+      await worker.ask(`reserve-job ${id}`);
+      worker.close();
+    }
+    await entry.getByText(/was reserved [\d,]+ times, and its worker's connection ended each time/).waitFor();
+    await entry.getByText("With max-attempts, the tube buries such jobs.").waitFor();
+    await actions.page.getByText(/0 timed out · [\d.]+ disconnected · /).waitFor();
+    await entry.getByRole("link", { name: `job ${id} of crashes` }).click();
+    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
+    await actions.page.goto(`${actions.base}/#/tubes/crashes`);
+    const why = actions.page.getByRole("region", { name: "Why jobs failed", exact: true }).first();
+    await why.getByRole("row", { name: /its worker's connection ended 1 ready .*127\.0\.0\.1/ }).waitFor();
+    await assertAccessible(actions.page, "the tube of a job that crashes its workers");
+    await actions.client.ask(`delete ${id}`);
+  });
+
+  it("finds a job by its id, and a text in all tubes, from any page", async () => {
+    const id = await fill("found-a", 1);
+    for (const tube of ["found-a", "found-b"]) {
+      await actions.client.ask(`use ${tube}`);
+      await actions.client.put(`order of acme in ${tube}`);
+    }
+    await actions.page.goto(`${actions.base}/#/server`);
+    await actions.page.getByRole("heading", { name: "Threads" }).waitFor();
+    await actions.page.keyboard.press("f");
+    await actions.page.keyboard.type(`${id}\n`);
+    await actions.page.getByRole("heading", { name: `Job ${id}` }).waitFor();
+    const field = actions.page.getByRole("searchbox", { name: "Job id, or text in any tube" });
+    await field.fill("order of acme");
+    await field.press("Enter");
+    const list = actions.page.getByRole("region", { name: "List of jobs" });
+    await list.getByRole("row", { name: /found-a.*order of acme in found-a/ }).waitFor();
+    await list.getByRole("row", { name: /found-b.*order of acme in found-b/ }).waitFor();
+    await assertAccessible(actions.page, "found jobs");
+    await button("delayed").click();
+    await actions.page.getByText("No job.").waitFor();
+    await field.fill("found-b");
+    await field.press("Enter");
+    const names = actions.page.getByRole("region", { name: "Found tubes" });
+    await names.getByRole("link", { name: "found-b" }).waitFor();
+    await field.fill("999999999");
+    await field.press("Enter");
+    await actions.page.getByRole("link", { name: "Look for “999999999”" }).click();
+    await actions.page.waitForURL(/#\/find\?text=999999999/);
+  });
+
+  it("causes no error, no refused content and no request to another host", () => {
+    assert.deepEqual(actions.wrongs, []);
+  });
+});
