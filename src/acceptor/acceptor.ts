@@ -526,7 +526,6 @@ export class Acceptor {
     this.#thread.wakeForTls();
   }
 
-  /** Returns the log of a connection that was counted at admission. */
   #logOf(entry: Entry): ConnectionLog {
     const { closed, noSlot } = this.#log;
     return {

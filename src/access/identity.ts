@@ -47,7 +47,6 @@ export interface Identity {
   readonly expiresAtMs: number;
 }
 
-/** Returns whether the identity's globs cover the tube. */
 export function mayTouchTube({ tubes }: Pick<Identity, "tubes">, tube: string): boolean {
   return tubes === undefined || tubes.some((pattern) => matchesGlob(pattern, tube));
 }

@@ -212,7 +212,6 @@ export class BackupReader {
     if (!isText) yield { part: "segment", number: this.#numberOf(this.#segments), bytes };
   }
 
-  /** Returns the number of the segment at this position in the archive. */
   #numberOf(place: number): number {
     const { oldest, last } = this.#begin!;
     return place === 0 ? last + 1 : oldest + place - 1;

@@ -96,7 +96,6 @@ export function writeDecimal(target: Uint8Array, at: number, value: number): num
   return at + digits;
 }
 
-/** Returns the number of decimal digits of `value`. */
 export function decimalDigits(value: number): number {
   let digits = 1;
   for (let limit = 10; value >= limit; limit *= 10) digits++;

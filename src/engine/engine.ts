@@ -92,7 +92,6 @@ export class Engine extends QueueCore {
     );
   }
 
-  /** Returns whether a job of the tube has the unique key of these attributes. */
   hasKey(tubeName: string, attributes: JobAttributes): boolean {
     const tube = this.findTube(tubeName);
     return tube !== undefined && this.policies.keys.rowFor(tube, attributes) !== NO_ROW;

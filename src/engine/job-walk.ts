@@ -53,7 +53,6 @@ export class BodySearch {
     return end;
   }
 
-  /** Returns whether an occurrence begins at one of the `length` positions from `at` on. */
   #isIn(body: number, bodyBytes: number, text: Uint8Array, at: number, length: number): boolean {
     const partBytes = Math.min(length + text.length - 1, bodyBytes - at);
     if (partBytes < text.length) return false;
@@ -153,7 +152,6 @@ interface WalkedJobs {
   readonly index: JobIndex;
   readonly bodies: BodyArena;
   readonly search: BodySearch;
-  /** Returns the tube of a job. */
   readonly tubeOf: (slot: number) => Tube;
 }
 
@@ -380,7 +378,6 @@ export class TubeClearing {
     }
   }
 
-  /** Returns the number of the tube's jobs in the selected states. */
   #jobsIn(tube: Tube): number {
     let jobs = 0;
     for (const state of EVERY_STATE)

@@ -776,7 +776,6 @@ export class QueueCore extends ShardState {
     return top;
   }
 
-  /** Returns whether the tube has a job to give now. */
   gives(tube: Tube): boolean {
     return tube.open && tube.readyAt >= 0 && tube.ready.top !== NO_SLOT && !this.isStale(tube);
   }
@@ -1155,7 +1154,6 @@ export class QueueCore extends ShardState {
     return this.jobCounts[JobState.Reserved]!;
   }
 
-  /** Returns whether a session holds a job of the tube. */
   hasReserved(tube: Tube): boolean {
     return tube.jobsIn(JobState.Reserved) > 0;
   }
@@ -1165,7 +1163,6 @@ export class QueueCore extends ShardState {
     return this.waiters.alone;
   }
 
-  /** Returns the number of connections that wait for a job of this tube. */
   waitingOn(tube: Tube): number {
     const count = this.waiters.count(tube);
     assert(count <= tube.watching, "only sessions that watch a tube wait for it");

@@ -296,7 +296,6 @@ interface ScheduleShard {
     nowMs: number,
     attributes: JobAttributes | undefined,
   ): Outcome;
-  /** Returns whether a job of the tube has the key of these attributes. */
   hasKey(tube: string, attributes: JobAttributes): boolean;
 }
 

@@ -27,7 +27,6 @@ export interface ManualChange {
 const VALUE_LENGTH_MAX = 200;
 const PLAIN = /^[\x21-\x7e]+$/;
 
-/** Returns a change as a line of the log. */
 export function changeText(change: ManualChange): string {
   const { who, address, method, route, what, before, affected, status } = change;
   const given = Object.entries(what).map(([name, value]) => ` ${name}=${valueText(value)}`);

@@ -66,12 +66,10 @@ export function writeAppendHeader(
   return offset + APPEND_HEADER_BYTES;
 }
 
-/** Returns the length of the record in the message at `offset`. */
 export function appendedBytes(source: MessageSource, offset: number): number {
   return source.uint32[(offset >> 2) + 1]!;
 }
 
-/** Returns the number of the record in the message at `offset`. */
 export function appendedNumber(source: MessageSource, offset: number): number {
   return source.float64[(offset >> 3) + 1]!;
 }

@@ -356,7 +356,6 @@ export function readRequest(source: MessageSource, offset: number, into: Request
   body.end = bodyAt + uint32[word + 3]!;
 }
 
-/** Returns the op of the message at `offset`. */
 export function requestOp(source: MessageSource, offset: number): number {
   return source.bytes[offset + 4]!;
 }

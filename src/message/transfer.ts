@@ -149,7 +149,6 @@ export function readBatchState(view: DataView): BatchFacts {
   };
 }
 
-/** Returns the number that each of the messages begins with. */
 export function batchNumberOf(view: DataView): number {
   return view.getFloat64(0, true);
 }

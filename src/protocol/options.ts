@@ -65,7 +65,6 @@ export function optionNumber(options: Span, tag: OptionTag): number | undefined 
   return at < 0 ? undefined : numberAt(options.bytes, at);
 }
 
-/** Returns the number whose value begins at `at`. */
 export function numberAt(bytes: Uint8Array, at: number): number {
   // A view of the bytes in place would be a new object each time.
   for (let i = 0; i < NUMBER_BYTES; i++) numberBytes[i] = bytes[at + i]!;

@@ -29,7 +29,6 @@ export function isTubeName(bytes: Uint8Array, start: number, end: number): boole
   return tubeNameEnd(bytes, start, end) === end;
 }
 
-/** Returns whether a name stands for all tubes. */
 export function isEveryTube({ bytes, start, end }: Span): boolean {
   return end - start === 1 && bytes[start] === ASTERISK;
 }

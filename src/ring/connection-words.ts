@@ -124,7 +124,6 @@ export class WorkerNames {
   readonly #words: Int32Array;
   readonly #bytes: Uint8Array;
 
-  /** Returns the size of the table for this many slots. */
   static bytesFor(slots: number): number {
     return slots * ENTRY_BYTES;
   }

@@ -74,7 +74,6 @@ export class LogWords {
       seen[shard] = Atomics.load(this.#words, shard * LOG_WORDS + this.#word);
   }
 
-  /** Returns whether record `number` of the shard has reached this point. */
   reached(shard: number, number: number): boolean {
     const at = shard * LOG_WORDS + this.#word;
     assert(at < this.#words.length, "a shard that is waited for has its line of progress");

@@ -4,7 +4,6 @@
 export const wordOf = (name: string, between: "-" | "_" = "-"): string =>
   name.replaceAll(/[A-Z]/g, (letter) => `${between}${letter.toLowerCase()}`);
 
-/** Returns an object with a value for each name. */
 export const eachOf = <Name extends string, Value>(
   names: readonly Name[],
   toValue: (name: Name) => Value,

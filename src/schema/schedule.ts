@@ -36,7 +36,6 @@ export const LISTED_COUNTERS: readonly ListedCounter[] = SCHEDULE_COUNTERS.filte
   (name): name is ListedCounter => SCHEDULE_COUNTER_ROWS[name].isListed === true,
 );
 
-/** Returns an object with a value for each counter. */
 export const eachScheduleCounter = <Value>(
   toValue: (name: ScheduleCounter) => Value,
 ): Record<ScheduleCounter, Value> => eachOf(SCHEDULE_COUNTERS, toValue);

@@ -77,7 +77,6 @@ export class Reloader {
   }
 }
 
-/** Returns all files that a server with these options reads. */
 function operatorFiles({ config, tubesFile, tokenFile, httpTls, listeners }: Options): string[] {
   const certificates = [httpTls, ...listeners].flatMap(({ cert, key, clientCa }) => [cert, key, clientCa]);
   const named = [config, tubesFile, tokenFile, ...certificates].filter((path) => path !== undefined);

@@ -157,7 +157,6 @@ export class LeaseWorkers {
     this.#leaseSession = leaseSession;
   }
 
-  /** Returns the number of entries. */
   get size(): number {
     return this.#names.size;
   }

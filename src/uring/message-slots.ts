@@ -86,7 +86,6 @@ export class MessageSlots {
     this.#free.push(slot);
   }
 
-  /** Returns whether `parts` more fit. */
   hasRoom(slot: number, parts: number): boolean {
     return this.#words[((slot * SLOT_BYTES) >> 2) + PART_COUNT]! + parts <= PARTS_MAX;
   }

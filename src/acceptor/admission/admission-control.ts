@@ -46,7 +46,6 @@ interface AdmissionOptions {
 /** An accepted connection. */
 export interface Entry {
   readonly filter: ConnectionFilter | undefined;
-  /** Returns the transport that the connection has to use. */
   wrap(transport: Transport): Transport;
   /**
    * Authenticates the client by the names in its certificate. Returns false if no token has such a

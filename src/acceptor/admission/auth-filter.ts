@@ -388,7 +388,6 @@ export class AuthFilter extends ForwardingHandler implements ConnectionFilter {
   }
 }
 
-/** Returns the ids of the jobs that a command deletes. */
 function deletedBy({ op, id, ids }: Request): number[] {
   if (DELETES[op] === 0) return [];
   if (ROUTE_OF[op] !== Route.Jobs) return [id];

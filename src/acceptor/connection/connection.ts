@@ -572,7 +572,6 @@ export class ConnectionSlots {
     this.#free.push(slot);
   }
 
-  /** Returns a description of every open connection. */
   facts(): ConnectionFacts[] {
     return this.#open().map(({ facts }) => facts);
   }

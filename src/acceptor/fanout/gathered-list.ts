@@ -48,7 +48,6 @@ export abstract class GatheredList implements Conversation, Waiter {
   /** Returns the number of moves of such entries so far. */
   protected abstract moves(places: JobPlaces): number;
 
-  /** Returns the text of the merged list. */
   protected abstract merge(parts: readonly Buffer[]): string;
 
   onTurn(): void {

@@ -101,7 +101,6 @@ export class ManualChanges {
 export const isByHand = (op: number, holdsJobs: boolean): boolean =>
   BY_HAND[op] === ByHand.Always || (BY_HAND[op] === ByHand.WithoutJobs && !holdsJobs);
 
-/** Returns the arguments and options of a line by name. */
 function valuesOf(op: number, line: string, usedTube: string): Record<string, string> {
   const { word, args, route } = ROWS[op]!;
   const words = line

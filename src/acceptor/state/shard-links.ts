@@ -45,7 +45,6 @@ export class LogProgress {
     return this.#logged === undefined || this.#logged.reached(shard, number);
   }
 
-  /** Returns whether the log has written record `number` of a shard. */
   isWritten(shard: number, number: number): boolean {
     if (this.#written === undefined || this.#written.reached(shard, number)) return true;
     // The shared log may contain the record before the log thread reports it as written.

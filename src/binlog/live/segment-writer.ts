@@ -412,7 +412,6 @@ export class SegmentWriter {
     return Object.assign(new Error(`${code}: no room for a record`), { code });
   }
 
-  /** Returns the error that ends the log for lack of room. */
   noRoomError(error: unknown): BinlogError {
     const what = isDescriptorShortage(error) ? "Raise the limit of open files" : "Make room on that disk";
     return new BinlogError(

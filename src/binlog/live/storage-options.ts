@@ -51,7 +51,6 @@ export class SyncPolicy {
     this.markAtMs = Number.POSITIVE_INFINITY;
   }
 
-  /** Returns whether there is time for a sync in the background. */
   mayBegin(nowMs: number): boolean {
     return this.#every === "never" || nowMs < this.#dirtySinceMs + this.#every;
   }

@@ -79,7 +79,6 @@ export class SegmentTable {
     assert(this.liveBytes >= 0, "the live bytes of the log are never negative");
   }
 
-  /** Returns the size of all files on disk. */
   fileBytes(): number {
     // The segments that are not sealed come last.
     let sum = this.sealedBytes;

@@ -102,7 +102,6 @@ export function putCommand(): Command {
     });
 }
 
-/** Returns the extension that such a put needs. */
 function neededFor(extras: string, delay: string): string | undefined {
   if (/ (?:batch|after|after-any)=/.test(extras)) return "open-batch";
   return extras === "" && !delay.includes(".") ? undefined : "put-in-tube";

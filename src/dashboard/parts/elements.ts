@@ -53,7 +53,6 @@ export function tile(
   </div>`;
 }
 
-/** Returns the four states as tiles. */
 export function stateTiles(jobs: JobCounts): Part[] {
   return STATES.map(({ name, sign }) =>
     tile(
@@ -264,7 +263,6 @@ export function meter(share: number): Part {
   return html`<div class="meter" aria-hidden="true"><i .style=${`width:${Math.min(100, share * 100).toFixed(1)}%`}></i></div>`;
 }
 
-/** Returns the threads with their CPU share. */
 export function threadTable(threads: Load["load"]): Part {
   return html`<table>
     <caption class="hidden">CPU of each thread</caption>

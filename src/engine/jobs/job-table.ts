@@ -297,7 +297,6 @@ export class JobPage {
     this.#spareExtras = spareExtras;
   }
 
-  /** Returns a counter of the job in a row. */
   count(row: number, counter: JobCounter): number {
     if (counter < FIXED_COUNTERS) return this.counters[row * FIXED_COUNTERS + counter]!;
     return this.rareCounters?.[row * RARE_COUNTERS + counter - FIXED_COUNTERS] ?? 0;

@@ -305,7 +305,6 @@ export class GroupMembership {
   }
 }
 
-/** Returns whether the attributes of a put name a group. */
 function hasGroup({ fixed }: JobAttributes): boolean {
   return findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group) >= 0;
 }

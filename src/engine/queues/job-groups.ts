@@ -503,7 +503,6 @@ export class GroupedReady extends ReadyHeap {
     this.groups.changePri(this.groupOf(slot), slot, pri);
   }
 
-  /** Returns the number of a job's group in its tube. */
   groupOf(slot: number): number {
     return this.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
   }

@@ -276,7 +276,6 @@ export class BatchTable {
     return number === 0 ? undefined : this.#byNumber.get(number);
   }
 
-  /** Returns whether a job waits for a batch. */
   waits(slot: number): boolean {
     return (this.#jobs.pageOf(slot).extras?.flows?.after[rowOf(slot)] ?? 0) !== 0;
   }

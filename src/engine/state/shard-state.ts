@@ -121,7 +121,6 @@ export class ShardState {
     return this.index.get(id);
   }
 
-  /** Returns the tube of a job. */
   tubeOf(slot: number): Tube {
     return this.tubes.at(this.jobs.pageOf(slot).tube[rowOf(slot)]!);
   }

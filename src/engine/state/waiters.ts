@@ -55,7 +55,6 @@ class WideWaiters {
     else this.#siftDown(position, last);
   }
 
-  /** Returns the session that has waited longest. */
   longestWaiting(): Session | undefined {
     for (let watch = this.#watches[0]; watch !== undefined; watch = this.#watches[0]) {
       const { session } = watch;
@@ -243,7 +242,6 @@ export class Waiters {
     else this.#endWide(session);
   }
 
-  /** Returns the session that has waited longest for a job of the tube. */
   longest(tube: Tube): Session | undefined {
     const waiters = this.#ofTube[tube.index];
     if (waiters === undefined) return undefined;

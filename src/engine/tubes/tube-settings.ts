@@ -44,7 +44,6 @@ export class TubeSettings {
     return this.#byPattern.entries();
   }
 
-  /** Returns whether the limits allow this pattern. */
   hasRoomFor(pattern: string): boolean {
     if (this.#byPattern.has(pattern)) return true;
     const names = this.#byPattern.size - this.#patterns;
@@ -122,7 +121,6 @@ export function isWide(pattern: string): boolean {
   return pattern.endsWith("*");
 }
 
-/** Returns whether a pattern matches a tube's name. */
 export function matches(pattern: string, tube: string): boolean {
   return isWide(pattern) ? tube.startsWith(pattern.slice(0, -1)) : pattern === tube;
 }

@@ -95,7 +95,6 @@ export class TubeTable implements Tubes {
     return tube;
   }
 
-  /** Returns the tube with this index. */
   at(index: number): Tube {
     const tube = this.#byIndex[index];
     assert(tube !== undefined, "a tube with a job exists");

@@ -200,7 +200,6 @@ export class Tube {
     return this.#pauseTimer !== undefined && this.#pauseTimer.position >= 0;
   }
 
-  /** Returns the number of its jobs in a state. */
   jobsIn(state: JobState): number {
     if (state === JobState.Ready) return this.#ready?.size ?? 0;
     if (state === JobState.Delayed) return this.#delayed?.size ?? 0;

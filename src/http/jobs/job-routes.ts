@@ -97,7 +97,6 @@ interface Sight {
   readonly seesTexts: boolean;
 }
 
-/** Returns a job as the API shows it. */
 export function jobView(
   all: JobFacts,
   service: Service,

@@ -127,7 +127,6 @@ export function* tubeStateFamilies(tubes: ReadonlyMap<string, TubeEntry>, nowMs:
   yield gauge("tubes_holding_dead", "Dead-letter tubes with a ready job.", deadLetter);
 }
 
-/** Returns the server's totals of the counters that tubes have. */
 export const countersOfAll = (totals: ShardTotals): Counts => eachOf(TUBE_COUNTERS, (name) => totals[name]);
 
 /**

@@ -297,7 +297,6 @@ export class SeriesSet {
   }
 }
 
-/** Returns the value of a tube's series. */
 const reportedOf = ({ base, before, last }: Member, counter: TubeCounter): number =>
   base[counter] + last[counter] - before[counter];
 

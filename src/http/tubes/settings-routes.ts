@@ -40,7 +40,6 @@ function schemaOf({ kind, min = 0, words = {} }: Setting): TSchema {
   }
 }
 
-/** Returns a schema of an object with an optional field for each setting. */
 const schemaOfAll = (fieldOf: (schema: TSchema) => TSchema): TObject =>
   Type.Object(
     Object.fromEntries(SETTINGS.map((setting) => [setting.name, Type.Optional(fieldOf(schemaOf(setting)))])),

@@ -164,7 +164,6 @@ export type LogFormat = (typeof LOG_FORMATS)[number];
 /** How lines are written; mixed: as JSON, but fatal errors as text. */
 type LogForm = "terminal" | "text" | "journal" | "json" | "mixed";
 
-/** Returns the form of the lines on a descriptor. */
 export function logFormOf(format: LogFormat, descriptor: number): LogForm {
   if (format === "json") return "json";
   if (isatty(descriptor)) return "terminal";

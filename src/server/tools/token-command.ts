@@ -138,7 +138,6 @@ async function readPassword(): Promise<string> {
   );
 }
 
-/** Returns the proof as it appears in a line. */
 function proofWord(proof: Proof): string {
   const token: Token = { ...NOBODY, proof };
   return tokenLine(token).split(" ")[2]!;

@@ -25,7 +25,6 @@ export interface ControlShard {
   readonly portCount: number;
   /** Index of the session that holds leased jobs. */
   readonly leaseSession: number;
-  /** Returns whether a tube lives on this shard. */
   ownsTube(name: string): boolean;
 }
 

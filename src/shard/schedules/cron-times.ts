@@ -413,7 +413,6 @@ function fieldProblem(parts: readonly string[]): string | undefined {
 
 // Schedules of a log whose time zone set-schedule would refuse.
 
-/** Returns a warning for each such zone. */
 export function zoneWarnings(table: ScheduleTable): string[] {
   const byZone = new Map<string, { first: string; zone: string; count: number }>();
   for (const { name, facts } of table.values()) {

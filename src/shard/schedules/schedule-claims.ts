@@ -307,7 +307,6 @@ export class ScheduleClaims {
   }
 }
 
-/** Returns the schedule that a YieldName describes. */
 function knownOf(id: number, body: Span): KnownSchedule {
   const record = readSchedule(body.bytes, body.start + YIELD_HEADER_BYTES, body.end);
   assert(record !== undefined, "a yielded schedule is complete");

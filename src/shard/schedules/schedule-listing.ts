@@ -66,7 +66,6 @@ body: ${quoted(latin1(shown, 0, shown.length))}
 `;
 }
 
-/** Returns a schedule as a line of list-schedules. */
 function scheduleLine(schedule: Schedule): string {
   const { name, facts, paused, bodyBytes } = schedule;
   const { timing, missed, tube } = facts;

@@ -59,7 +59,6 @@ export function failuresOf(engine: Engine, slot: number): readonly Failure[] {
   return readFailures(engine.policies.failures.of(slot));
 }
 
-/** Returns the failures of a job as an array on one line. */
 const failuresText = (failures: readonly Failure[], nowMs: number): string =>
   `[${failures.map((failure) => failureText(failure, nowMs, failure.reason)).join(",")}]`;
 
@@ -94,7 +93,6 @@ export function jobOptions(engine: Engine, slot: number, nowMs: number): JobOpti
   };
 }
 
-/** Returns whether a job has the group and the unique key of a filter. */
 export function hasKeys(engine: Engine, slot: number, { group, unique }: Where): boolean {
   if (group === undefined && unique === undefined) return true;
   if (engine.jobs.pageOf(slot).extras === undefined) return false;

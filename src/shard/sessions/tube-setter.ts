@@ -48,7 +48,6 @@ export function settingsText(
   return words.join(" ");
 }
 
-/** Returns the setting that a word of a line stands for. */
 export function settingNamed(word: string): SettingName {
   const setting = SETTING_OF_WORD.get(word);
   assert(setting !== undefined, "a named setting has a row");
