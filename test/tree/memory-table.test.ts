@@ -12,15 +12,21 @@ const SRC = fileURLToPath(new URL("../../src", import.meta.url));
 const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "shard"];
 /** They run at a start or by hand, when no client is served. */
 const NOT_SERVING = ["binlog/beanstalkd/", "binlog/recovery/", "binlog/tools/"];
-/** A field that begins empty and grows. */
-const CONTAINER =
-  /^ {2}(?:protected )?(?:readonly )?(#?\w+)(?:: [^=]+)? = (?:new (?:Map|Set|RecentMap)\b|\[\];)/;
+/** A field of a class: its name, its type and its first value. */
+const FIELD = /^ {2}(?:(?:static|protected|private|readonly) )*(#?\w+)(?:: ((?:[^=]|=>)+?))?(?: = (.+?)|;)?;?$/;
+/** The type of a container that can grow. Read-only ones are views of others, or stay as they are. */
+const TYPE = /^(?:(?:Map|Set|RecentMap)<|(?!readonly )(?:[^=]|\(.*\))*\[\](?: \| undefined)?$)/;
+const VALUE = /^(?:new (?:Map|Set|RecentMap|Array)\b|\[\]$|.*=> \[\]\)$)/;
 const ROW = /^\| `([^`]+)` ((?:`[^`]+` ?)+)\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/;
 
 /** Names of fields, as `engine/engine.ts #sessions`. */
 function containersOf(path: string, text: string): string[] {
-  const lines = text.split("\n").map((line) => CONTAINER.exec(line)?.[1]);
-  return lines.filter((name) => name !== undefined).map((name) => `${path} ${name}`);
+  let isInClass = false;
+  return text.split("\n").flatMap((line) => {
+    if (/^\S/.test(line)) isInClass = /^(?:export )?(?:abstract )?class /.test(line);
+    const [, name, type = "", value = ""] = (isInClass && FIELD.exec(line)) || [];
+    return name !== undefined && (TYPE.test(type) || VALUE.test(value)) ? [`${path} ${name}`] : [];
+  });
 }
 
 const UNITS: Readonly<Record<string, number>> = { KiB: 1024, MiB: 1 << 20, GiB: 1 << 30, minutes: 60_000 };
@@ -142,6 +148,11 @@ describe("the check of the table (canary)", () => {
     "  #line: string[] = [];",
     "  readonly ids: Set<number> = new Set();",
     "  readonly #ids = new RecentMap<number, true>(IDS_MAX);",
+    "  readonly #posted: Request[][];",
+    "  #found: Map<string, number> | undefined;",
+    "  readonly #waiting: (() => void)[] = [];",
+    "  readonly #perSize = SIZES.map(() => []);",
+    "  static readonly #kept: string[] = new Array<string>(64);",
   ])
     it(`finds a new field: ${line.trim()}`, () => {
       const found = containersOf("engine/x.ts", `class X {\n${line}\n}\n`);
@@ -149,7 +160,13 @@ describe("the check of the table (canary)", () => {
       assert.ok(!rows.some(({ fields }) => fields.includes(found[0]!)));
     });
 
-  it("takes no local variable for a field", () => {
-    assert.deepEqual(containersOf("engine/x.ts", "    const seen = new Map<string, number>();\n"), []);
-  });
+  for (const line of [
+    "    const seen = new Map<string, number>();",
+    "  readonly #ports: readonly Port[];",
+    "  readonly #byName: ReadonlyMap<string, Port>;",
+    "  readonly #send: (items: Item[]) => void;",
+  ])
+    it(`takes no other line for such a field: ${line.trim()}`, () => {
+      assert.deepEqual(containersOf("engine/x.ts", `class X {\n${line}\n}\n`), []);
+    });
 });
