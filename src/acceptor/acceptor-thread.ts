@@ -120,7 +120,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       uring.turn();
       this.#uring = uring;
       this.#loop.sockets = uring;
-      this.#ringInRings(uring);
+      this.#ringThroughUrings(uring);
       this.#beginMigration();
       this.#tell({ news: "ready", transport: "io_uring" });
     } catch (error) {
@@ -137,10 +137,10 @@ export class AcceptorThread implements AcceptorSurroundings {
     for (const { core } of this.#acceptors) core.counters[Counter.ReadsEndsLate] = 1;
   }
 
-  /** Makes threads that sleep in rings wake each other through those rings. */
-  #ringInRings(uring: UringSockets): void {
-    this.#doorbell.sleepsInRing(uring.ring.descriptor);
-    Doorbell.wakeInRing = (descriptor, word) => uring.ringIn(descriptor, word);
+  /** Makes threads that sleep in io_urings wake each other through those. */
+  #ringThroughUrings(uring: UringSockets): void {
+    this.#doorbell.sleepsInUring(uring.ring.descriptor);
+    Doorbell.wakeInUring = (descriptor, word) => uring.ringIn(descriptor, word);
     const words = new Int32Array(this.#data.topology.doorbells);
     uring.onNotRung = (word) => Doorbell.notify(words, word);
   }
@@ -195,7 +195,7 @@ export class AcceptorThread implements AcceptorSurroundings {
     // The event loop reads its sockets between two of these turns.
     for (const { core } of this.#acceptors) if (core.barriers.hasWork) core.barriers.haveRead();
     if (this.#loop.next() === Point.Turned) this.#schedule();
-    else if (!this.#doorbell.wakeOnRing(this.wake)) this.wake();
+    else if (!this.#doorbell.wakeOnBell(this.wake)) this.wake();
     else if (this.#loop.wakeAtMs !== Number.POSITIVE_INFINITY) this.#wakeLater(this.#loop.wakeAtMs);
   };
 
@@ -219,7 +219,7 @@ export class AcceptorThread implements AcceptorSurroundings {
         if (uring.eventLoopIsReady || monotonicMs() >= untilMs) break;
         continue;
       }
-      if (!this.#doorbell.wakeOnRing(this.wake)) {
+      if (!this.#doorbell.wakeOnBell(this.wake)) {
         this.#loop.wake();
         break;
       }

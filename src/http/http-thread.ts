@@ -145,7 +145,7 @@ class PortLoop {
   readonly #turn = (): void => {
     this.#scheduled = false;
     if (this.#loop.next() === Point.Turned) this.#schedule();
-    else if (!this.#doorbell.wakeOnRing(this.wake)) this.wake();
+    else if (!this.#doorbell.wakeOnBell(this.wake)) this.wake();
   };
 }
 

@@ -5,15 +5,15 @@
 // its publication. These atomics have a single total order: either the owner sees the message or
 // the publisher sees the 1. So no wake-up is lost.
 //
-// A thread that sleeps in an io_uring stores the ring's descriptor next to its word. Threads that
-// have such a ring themselves wake it through that ring. `Atomics.notify` would go through the
+// A thread that sleeps in an io_uring stores its descriptor next to its word. Threads that have an
+// io_uring themselves wake it through theirs. `Atomics.notify` would go through the
 // sleeper's event loop, which costs both sides time.
 
 import { assert } from "../base/assert.ts";
 
 const AWAKE = 0;
 const ASLEEP = 1;
-/** Offset of the ring descriptor after the word; 0 means none. */
+/** Offset of the io_uring's descriptor after the word; 0 means none. */
 const DESCRIPTOR = 1;
 /** Distance between doorbells in int32 words: one cache line. */
 export const DOORBELL_WORDS = 16;
@@ -26,10 +26,10 @@ export function pause(): void {
 /** The publishers' side of a doorbell. */
 export class Doorbell {
   /**
-   * Wakes a thread that sleeps in the ring of a descriptor; set in threads that have a ring. If the
-   * wake-up fails, the function must call `notify` with the word.
+   * Wakes a thread that sleeps in the io_uring of a descriptor; set in threads that have one. If
+   * the wake-up fails, the function must call `notify` with the word.
    */
-  static wakeInRing: ((descriptor: number, word: number) => void) | undefined;
+  static wakeInUring: ((descriptor: number, word: number) => void) | undefined;
   readonly #words: Int32Array;
   readonly #word: number;
 
@@ -51,10 +51,10 @@ export class Doorbell {
   ring(): boolean {
     if (Atomics.load(this.#words, this.#word) === AWAKE) return false;
     if (Atomics.exchange(this.#words, this.#word, AWAKE) === AWAKE) return false;
-    const { wakeInRing } = Doorbell;
-    const descriptor = wakeInRing === undefined ? 0 : Atomics.load(this.#words, this.#word + DESCRIPTOR);
+    const { wakeInUring } = Doorbell;
+    const descriptor = wakeInUring === undefined ? 0 : Atomics.load(this.#words, this.#word + DESCRIPTOR);
     if (descriptor > 0) {
-      wakeInRing!(descriptor, this.#word);
+      wakeInUring!(descriptor, this.#word);
       return true;
     }
     Doorbell.notify(this.#words, this.#word);
@@ -66,7 +66,7 @@ export class Doorbell {
 export class DoorbellOwner {
   readonly #words: Int32Array;
   readonly #word: number;
-  /** Whether `wakeOnRing` waits. */
+  /** Whether `wakeOnBell` waits. */
   #waitPending = false;
 
   constructor(words: Int32Array, index: number) {
@@ -75,9 +75,9 @@ export class DoorbellOwner {
     assert(this.#word + DESCRIPTOR < words.length, "an owner's doorbell lies in its memory");
   }
 
-  /** Announces that the owner can also be woken through a ring of the kernel. */
-  sleepsInRing(descriptor: number): void {
-    assert(descriptor > 0, "a ring of the kernel has a descriptor above 0");
+  /** Announces that the owner can also be woken through an io_uring. */
+  sleepsInUring(descriptor: number): void {
+    assert(descriptor > 0, "an io_uring has a descriptor above 0");
     Atomics.store(this.#words, this.#word + DESCRIPTOR, descriptor);
   }
 
@@ -98,8 +98,8 @@ export class DoorbellOwner {
 
   /**
    * Blocks the thread until another thread rings or `timeoutMs` passes. The owner doesn't sleep in
-   * its ring meanwhile. A thread that rings during the block therefore finds no descriptor, and one
-   * that found it has already rung.
+   * its io_uring meanwhile. A thread that rings during the block therefore finds no descriptor, and
+   * one that found it has already rung.
    */
   sleep(timeoutMs: number): void {
     assert(timeoutMs >= 0, "a timeout is a number: NaN would wait for good");
@@ -125,7 +125,7 @@ export class DoorbellOwner {
   }
 
   /** Makes the next ring call `wake`. Returns false if a thread has already rung. */
-  wakeOnRing(wake: () => void): boolean {
+  wakeOnBell(wake: () => void): boolean {
     // An earlier wait that never ended still waits on the same word and suffices.
     if (this.#waitPending) return true;
     const rung = this.sleepAsync();

@@ -81,19 +81,19 @@ it("DoorbellOwner.sleepAsync of an earlier, cancelled sleep is woken by a ring o
 it("Doorbell wakes a thread once in its io_uring, if the caller's thread can", (t) => {
   const { words, owner, bell, other } = bells();
   const woken: number[][] = [];
-  owner.sleepsInRing(33);
+  owner.sleepsInUring(33);
   owner.prepare();
   assert.notEqual(owner.sleepAsync(), undefined);
   t.after(() => Doorbell.notify(words, DOORBELL_WORDS));
-  Doorbell.wakeInRing = (...place) => void woken.push(place);
+  Doorbell.wakeInUring = (...place) => void woken.push(place);
   t.after(() => {
-    Doorbell.wakeInRing = undefined;
+    Doorbell.wakeInUring = undefined;
   });
   assert.equal(bell.ring(), true);
   assert.equal(bell.ring(), false);
   assert.deepEqual(woken, [[33, DOORBELL_WORDS]]);
   assert.equal(owner.isRung, true);
-  // A thread without such a ring is woken as usual.
+  // A thread without an io_uring is woken as usual.
   new DoorbellOwner(words, 0).prepare();
   assert.equal(other.ring(), true);
   assert.equal(woken.length, 1);
@@ -101,7 +101,7 @@ it("Doorbell wakes a thread once in its io_uring, if the caller's thread can", (
 
 it("Doorbell of a thread without an io_uring wakes one that has one as any other", () => {
   const { owner, bell } = bells();
-  owner.sleepsInRing(33);
+  owner.sleepsInUring(33);
   owner.prepare();
   assert.equal(bell.ring(), true);
   assert.equal(owner.isRung, true);
@@ -132,7 +132,7 @@ it("Doorbell wakes a thread with an io_uring that blocks elsewhere: a shard that
   timeout: 10_000,
 }, async (t) => {
   const { words, owner, bell } = bells();
-  owner.sleepsInRing(33);
+  owner.sleepsInUring(33);
   const file = JSON.stringify(import.meta.resolve("../../../src/ring/doorbell.ts"));
   // Long enough to be told from a wake; the test's own time is over before.
   const code = `
@@ -150,12 +150,12 @@ it("Doorbell wakes a thread with an io_uring that blocks elsewhere: a shard that
   assert.equal(await said(), "sleeps");
   // Announced is not yet blocked: only then is the descriptor gone.
   while (Atomics.load(words, DOORBELL_WORDS + 1) !== 0) await new Promise(setImmediate);
-  Doorbell.wakeInRing = () => assert.fail("no thread sleeps in the ring");
+  Doorbell.wakeInUring = () => assert.fail("no thread sleeps in the io_uring");
   t.after(() => {
-    Doorbell.wakeInRing = undefined;
+    Doorbell.wakeInUring = undefined;
   });
   const woken = said();
   assert.equal(bell.ring(), true);
   assert.equal(await woken, "woken");
-  assert.equal(Atomics.load(words, DOORBELL_WORDS + 1), 33, "it sleeps in its ring again");
+  assert.equal(Atomics.load(words, DOORBELL_WORDS + 1), 33, "it sleeps in its io_uring again");
 });
