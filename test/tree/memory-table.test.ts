@@ -13,7 +13,8 @@ const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "shard"];
 /** They run at a start or by hand, when no client is served. */
 const NOT_SERVING = ["binlog/beanstalkd/", "binlog/recovery/", "binlog/tools/"];
 /** A field of a class: its name, its type and its first value. */
-const FIELD = /^ {2}(?:(?:static|protected|private|readonly) )*(#?\w+)(?:: ((?:[^=]|=>)+?))?(?: = (.+?)|;)?;?$/;
+const FIELD =
+  /^ {2}(?:(?:static|protected|private|readonly) )*(#?\w+)(?:: ((?:[^=]|=>)+?))?(?: = (.+?)|;)?;?$/;
 /** The type of a container that can grow. Read-only ones are views, or stay as they are. */
 const TYPE = /^(?:(?:Map|Set|RecentMap)<|(?!readonly )(?:[^=]|\(.*\))*\[\](?: \| undefined)?$)/;
 const VALUE = /^(?:new (?:Map|Set|RecentMap|Array)\b|\[\]$|.*=> \[\]\)$)/;
