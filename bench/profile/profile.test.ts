@@ -24,8 +24,8 @@ function thread(tid: number, name: string, userSeconds = 0, kernelSeconds = 0, s
 }
 
 test("roleOf: knows our threads by name; all others are helpers", () => {
-  const names = ["acceptor 12", "shard 0", "binlog", "node-MainThread", "node-V8Worker", "libuv-worker"];
-  assert.deepEqual(names.map(roleOf), ["acceptor", "shard", "binlog", "main", "helpers", "helpers"]);
+  const names = ["acceptor 12", "shard 0", "binlog", "runnerbean", "node-MainThread", "node-V8Worker"];
+  assert.deepEqual(names.map(roleOf), ["acceptor", "shard", "binlog", "main", "main", "helpers"]);
 });
 
 test("usageBetween, costsOf: give differences by role; new threads count from zero", () => {
@@ -46,7 +46,7 @@ test("nameProfiles: matches threads and files in the order of their start", () =
   const threads = Array.from({ length: 10 }, (_, shard) => thread(100 + shard, `shard ${shard}`)).reverse();
   for (let number = 0; number <= 11; number++)
     writeFileSync(join(directory, `CPU.20261121.062801.10810.${number}.${number}.cpuprofile`), `${number}`);
-  const files = nameProfiles(directory, [thread(99, "node-MainThread"), ...threads]);
+  const files = nameProfiles(directory, [thread(99, "runnerbean"), ...threads]);
   assert.deepEqual(files.get("main"), [join(directory, "main.cpuprofile")]);
   assert.equal(files.get("shard")!.length, 10);
   assert.equal(files.get("helpers")!.length, 1);

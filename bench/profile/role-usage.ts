@@ -14,11 +14,14 @@ export interface RoleUsage {
   readonly preemptions: number;
 }
 
+/** The program's name, and those of Node, which older versions have. */
+const MAIN_NAMES: ReadonlySet<string> = new Set(["runnerbean", "node-MainThread", "node"]);
+
 /** The role of a thread by its name. */
 export function roleOf(name: string): Role {
   const own = /^(acceptor|shard) \d+$|^(binlog)$/.exec(name);
   if (own !== null) return (own[1] ?? own[2]) as Role;
-  return name === "node-MainThread" || name === "node" ? "main" : "helpers";
+  return MAIN_NAMES.has(name) ? "main" : "helpers";
 }
 
 /**

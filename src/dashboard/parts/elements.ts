@@ -280,12 +280,15 @@ export function threadTable(threads: Load["load"]): Part {
 /** Node's own threads share one row. */
 const OF_NODE = /^(?:DelayedTaskSche|node-V8Worker|SignalInspector|libuv-worker)/;
 
+/** The program's name, or Node's where the server can't set it. */
+const MAIN_NAMES: ReadonlySet<string> = new Set(["runnerbean", "node-MainThread"]);
+
 function inGroups(threads: Load["load"]): Load["load"] {
   const ours = threads.filter(({ name }) => !OF_NODE.test(name));
   const others = threads.filter(({ name }) => OF_NODE.test(name));
   const cpu = others.reduce((sum, each) => sum + each.cpu, 0);
   return [
-    ...ours.map((each) => (each.name === "node-MainThread" ? { ...each, name: "main" } : each)),
+    ...ours.map((each) => (MAIN_NAMES.has(each.name) ? { ...each, name: "main" } : each)),
     ...(others.length === 0 ? [] : [{ name: "Node's own", cpu }]),
   ];
 }

@@ -111,7 +111,7 @@ describe("mutants", () => {
   });
 
   it("have tests in every room", () => {
-    for (const room of ROOMS) assert.ok(testsOf(room, "room").length > 2, room);
+    for (const room of ROOMS) assert.ok(testsOf(room, "room").length > 0, room);
   });
 
   it("that stay alive have a reason, and are in the sources", () => {
