@@ -78,7 +78,8 @@ function declarations(): Map<string, string> {
 
 /**
  * Returns the declarations that a program can reach: others are of parts that no type names. Only
- * those of the first module, and of what it exports, are for readers and keep their comments.
+ * those of the first module, and of what it exports, are for readers and keep their comments, and
+ * values besides types.
  */
 function reached(first: string, all: ReadonlyMap<string, string>): Map<string, string> {
   const names = new Set([first]);
@@ -86,11 +87,16 @@ function reached(first: string, all: ReadonlyMap<string, string>): Map<string, s
     for (const [, module] of all.get(name)!.matchAll(/"\.\/([\w-]+)\.cjs"/g)) names.add(`${module}.d.cts`);
   const isRead = (name: string): boolean =>
     name === first || all.get(first)!.includes(`from "./${name.replace(/\.d\.cts$/, ".cjs")}"`);
-  const withoutComments = (text: string): string => text.replace(/^\t*\/\*\*.*?\*\/\n/gms, "");
+  const typesOf = (text: string): string =>
+    text
+      .replace(/^\t*\/\*\*.*?\*\/\n/gms, "")
+      .replace(/^export declare const (\w+): .*;\n/gm, (line, name) =>
+        text.includes(`typeof ${name}`) ? line : "",
+      );
   return new Map(
     [...all]
       .filter(([name]) => names.has(name))
-      .map(([name, text]) => [name, isRead(name) ? text : withoutComments(text)]),
+      .map(([name, text]) => [name, isRead(name) ? text : typesOf(text)]),
   );
 }
 
