@@ -123,6 +123,8 @@ describe("the audit of commands", () => {
       assert.equal((await client.readReply()).line, "PAUSED");
       assert.equal((await client.readReply()).line, "USING t");
     }
+    // The acceptor passes them on in a few messages, each when the last one has been taken.
+    await eventually("all are recorded", async () => (await items()).length >= before + 20);
     const found = (await items()).slice(0, -before || undefined);
     assert.deepEqual(
       found.map(({ what }) => what.delay),

@@ -55,7 +55,7 @@ const COMMANDS: Readonly<Record<string, readonly string[][]>> = {
   update: [["t", "--pri", "1", "--yes"]],
 };
 /** Commands that print nothing from a server, or serve until they are ended. */
-const OTHERS = "binlog completion config doctor help proxy replica restore shadow token";
+const OTHERS = "binlog completion config doctor help outbox proxy replica restore shadow token";
 
 function mustBeEscaped(what: string, printed: string): void {
   const found = RAW.exec(withoutStyle(printed).replaceAll("\r\n", "\n"));
