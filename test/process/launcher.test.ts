@@ -167,7 +167,9 @@ describe("the launcher", () => {
     mkdirSync(join(folder, "node_modules"));
     writeFileSync(join(path, "node"), "#!/bin/sh\necho v20.1.0\n", { mode: 0o755 });
     assert.match(ask().stderr, /node --version says: v20\.1\.0\nrunnerbean: needs Node 26/);
-    writeFileSync(join(path, "node"), `#!/bin/sh\nexec ${process.execPath} "$@"\n`, { mode: 0o755 });
+    writeFileSync(join(path, "node"), `#!/bin/sh\nPATH=/usr/bin:/bin exec ${join(ROOT, "bin/node")} "$@"\n`, {
+      mode: 0o755,
+    });
     assert.deepEqual(ask(), { code: 0, stdout: `${process.version}\n`, stderr: "" });
   });
 });

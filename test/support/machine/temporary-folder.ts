@@ -7,6 +7,6 @@ import { join } from "node:path";
 /** Its name begins with `runnerbean-` and `name`. */
 export function temporaryFolder(t: { after(done: () => void): unknown }, name = "test"): string {
   const folder = mkdtempSync(join(tmpdir(), `runnerbean-${name}-`));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
