@@ -99,6 +99,7 @@ const COLUMNS = [
   "oldestReadyAtMs",
   "oldestBuriedAtMs",
   ...TUBE_GAUGES,
+  /** Both are Infinity while the setting `paused` pauses the tube. */
   "pauseSeconds",
   /** When the pause ends; 0 if there is none. */
   "pauseUntilMs",

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { missing } from "../support/machine/need.ts";
 import { ActionsPage } from "./actions-page.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
+import { assertAccessible } from "./watched-page.ts";
 
 describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const actions = new ActionsPage();
@@ -55,6 +56,67 @@ describe("dashboard, actions", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await told(/no longer paused/);
     assert.equal(await statsTube("paused", "pause"), 0);
     await button("Pause…").waitFor();
+  });
+
+  it("pauses a tube until it is resumed, and resumes it whatever setting pauses it", async () => {
+    const { client, page, base } = actions;
+    await fill("halted", 1);
+    await fill("halted-too", 1);
+    const settingsOf = async (tube: string): Promise<string> =>
+      `${(await client.ask(`inspect-tube ${tube}`)).body}`
+        .match(/^paused\S*: \S+$/gm)
+        ?.join(" ")
+        .replaceAll('"', "") ?? "";
+    const notice = page.getByText("Paused: workers get no jobs of halted until someone resumes it");
+    const pauseLasting = async (): Promise<void> => {
+      await button("Pause…").click();
+      await dialog().getByLabel("Until someone resumes").check();
+      assert.equal(await dialog().getByLabel("Seconds").count(), 0);
+      await assertAccessible(page, "a lasting pause");
+      await inDialog("Pause").click();
+    };
+    const resume = async (): Promise<void> => {
+      await button("Resume…").click();
+      await inDialog("Resume").click();
+      await told("halted is no longer paused.");
+      await button("Pause…").waitFor();
+      assert.doesNotMatch(await settingsOf("halted"), /yes/);
+      assert.equal(await statsTube("halted", "pause"), 0);
+    };
+    await page.goto(`${base}/#/tubes/halted`);
+    await pauseLasting();
+    await told("halted is paused until someone resumes it.");
+    await notice.waitFor();
+    assert.equal(await settingsOf("halted"), "paused: yes paused-from: halted");
+    // Both kinds at once, and a pattern as well.
+    await client.ask("pause-tube halted 1000");
+    await client.ask("set-tube halt* paused=yes");
+    await resume();
+    assert.equal(await settingsOf("halted"), "paused: no paused-from: halted");
+    await client.ask("set-tube halted paused=");
+    await page
+      .getByText("Paused: workers get no jobs of halted until someone resumes it, since halt* is paused")
+      .waitFor();
+    await page.goto(`${base}/#/tubes?match=halted&sort=name`);
+    await page
+      .getByRole("rowheader", { name: "halted ◷ paused" })
+      .getByTitle("paused until it is resumed")
+      .waitFor();
+    await page.goto(`${base}/#/`);
+    await page.getByRole("listitem").filter({ hasText: "halted-too: paused, with 1 ready" }).waitFor();
+    await page.goto(`${base}/#/tubes/halted`);
+    await button("Resume…").click();
+    await dialog().getByText("The setting “paused” of halt* pauses it.").waitFor();
+    await inDialog("Cancel").click();
+    await resume();
+    assert.equal(await settingsOf("halted-too"), "paused: yes paused-from: halt*");
+    await client.ask("set-tube halt* paused=");
+    await client.ask("set-tube halted paused=");
+    await page.goto(`${base}/#/tubes?match=halted*&sort=name`);
+    await page.getByLabel("All shown").check();
+    await pauseLasting();
+    await told("2 tubes are paused until someone resumes them.");
+    assert.equal(await settingsOf("halted-too"), "paused: yes paused-from: halted-too");
   });
 
   it("kicks delayed or buried jobs, and counts them first", async () => {

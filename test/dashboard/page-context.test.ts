@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { before, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { missing } from "../support/machine/need.ts";
 import { newToken } from "../support/server/guarded-server.ts";
 import { untilItSays } from "../support/server/until-it-says.ts";
@@ -27,13 +27,14 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   const dashboard = new GuardedDashboard("dashboard-roles", lines, wrongs, REFUSALS);
   const { enter } = dashboard;
   let id: string;
+  let client: WireClient;
 
   before(async () => {
-    const client = await WireClient.connect({ port: dashboard.guarded.server.port, host: "127.0.0.1" });
+    client = await WireClient.connect({ port: dashboard.guarded.server.port, host: "127.0.0.1" });
     await client.ask("use mail-eu");
     id = (await client.put("a secret body")).line.split(" ")[1]!;
-    client.close();
   });
+  after(() => client.close());
 
   it("shows only a sign-in form without a token, and explains a wrong token", async () => {
     const context = await dashboard.browser.newContext({ viewport: { width: 360, height: 800 } });
@@ -131,6 +132,14 @@ describe("dashboard, roles", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     // Settings are of all tubes whose names begin alike, and dead jobs may go back to any tube.
     await page.getByRole("heading", { name: "Settings" }).waitFor();
     assert.equal(await page.getByRole("button", { name: /Change…|Redrive…/ }).count(), 0);
+    await page.getByRole("button", { name: "Pause…" }).click();
+    await page.getByLabel("Seconds").waitFor();
+    assert.equal(await page.getByRole("checkbox", { name: "Until someone resumes it" }).count(), 0);
+    await page.keyboard.press("Escape");
+    await client.ask("set-tube mail-eu paused=yes");
+    await page.getByRole("button", { name: "Resume…", disabled: true }).waitFor();
+    await client.ask("set-tube mail-eu paused=");
+    await page.getByRole("button", { name: "Pause…" }).waitFor();
     // Tasks of the user's own tube are visible, those of other tubes are not.
     await page.getByRole("button", { name: "Kick…" }).click();
     await page.getByText("mail-eu has none").waitFor();

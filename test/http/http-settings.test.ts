@@ -42,6 +42,33 @@ describe("settings over HTTP", () => {
     return items;
   };
 
+  it("that pause tubes show as a pause without end, also where a pattern sets them", async () => {
+    for (const [tube, pattern] of [
+      ["halted", "halted"],
+      ["halted-by-pattern", "halted-by-*"],
+    ] as const) {
+      await client.ask(`put-in-tube ${tube} 0 0 60 1\r\nx`);
+      await put(pattern, { paused: "yes" });
+      // A pause with an end doesn't shorten it.
+      await client.ask(`pause-tube ${tube} 1000`);
+      const pauseless = { seconds: null, timeLeft: null };
+      assert.deepEqual((await ask(`/v1/tubes/${tube}`)).json.pause, pauseless);
+      const { items } = (await ask("/v1/tubes?sort=pause&fresh=true&limit=1")).json;
+      assert.deepEqual([items[0].name, items[0].pause], [tube, pauseless]);
+      await eventually("the pause is measured", async () => {
+        const { text } = await ask("/metrics");
+        return (
+          text.includes(`runnerbean_tube_pause_seconds{tube="${tube}"} +Inf`) &&
+          /^runnerbean_tubes_paused 1$/m.test(text) &&
+          /^runnerbean_tubes_unwatched 0$/m.test(text)
+        );
+      });
+      await put(pattern, {});
+      assert.equal((await ask(`/v1/tubes/${tube}`)).json.pause.seconds, 1000);
+      assert.equal((await client.ask(`clear-tube ${tube}`)).line, "CLEARED 1");
+    }
+  });
+
   it("are replaced, shown, in effect with their origin, and removed", async () => {
     await client.ask("use mails-de");
     await client.ask("watch mails-en");

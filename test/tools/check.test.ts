@@ -50,6 +50,42 @@ for (const [index, kind] of KINDS.entries()) {
       }
     });
 
+    it("pauses a tube until it is resumed, also where a pattern pauses it", async (t) => {
+      if (!canRun(t, need)) return;
+      await say("put", "cli-halt", "x");
+      if (kind !== "ours") {
+        assert.match((await run(["pause", "cli-halt"])).stderr, /a pause without a time/);
+        return;
+      }
+      const pauses = async (): Promise<string> =>
+        (await say("tubes", "cli-halt*", "--sort", "pause", "--json"))
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line))
+          .map(({ tube, pause }) => `${tube} ${pause}`)
+          .join(", ");
+      const isHeld = async (): Promise<boolean> =>
+        (await run(["reserve", "cli-halt", "--wait", "0"])).code === 1;
+      assert.equal(await say("pause", "cli-halt"), 'paused until "runnerbean resume cli-halt"\n');
+      assert.ok(await isHeld());
+      // A shorter pause doesn't end it.
+      await say("pause", "cli-halt", "1");
+      await say("put", "cli-halt-too", "x");
+      await say("put", "cli-halt-more", "x");
+      await say("pause", "cli-halt-too", "1000");
+      assert.match(await pauses(), /^cli-halt yes, cli-halt-too \d+, cli-halt-more 0$/);
+      assert.equal(await say("resume", "cli-halt"), "resumed\n");
+      assert.match(await pauses(), /^cli-halt-too \d+, cli-halt 0, cli-halt-more 0$/);
+      assert.equal(await say("pause", "cli-halt", "--json"), '{"paused":"yes"}\n');
+      await say("settings", "set", "cli-ha*", "paused=yes");
+      const { code, stdout, stderr } = await run(["resume", "cli-halt"]);
+      assert.deepEqual([code, stdout], [0, "resumed\n"]);
+      assert.match(stderr, /cli-halt has paused=no of its own now; the other tubes of cli-ha\* stay paused/);
+      assert.equal(await pauses(), "cli-halt-more yes, cli-halt-too yes, cli-halt 0");
+      assert.equal(await say("reserve", "cli-halt", "--wait", "0", "--delete"), "x");
+      assert.equal((await run(["pause", "cli-nothing"])).code, 1);
+    });
+
     it("prints every problem on stdout for checks", async (t) => {
       if (kind !== "ours" || !canRun(t, need)) return;
       for (const args of everySecond([

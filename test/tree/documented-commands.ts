@@ -229,6 +229,7 @@ export const ROWS: readonly Row[] = [
   tool(/^runnerbean token\b/, "test/server/token-command.test.ts", "add", "list", "remove"),
   tool(/^runnerbean (?:backup|restore)\b/, "test/http/backups.test.ts", "backup", "--rate", "restore", "-"),
   tool(/^runnerbean (?:tube|stats)\b/, "test/tools/cli.test.ts", "tube", "stats"),
+  tool(/^runnerbean pause\b/, "test/tools/check.test.ts", "pause"),
   tool(/^runnerbean resume\b/, "test/tools/check.test.ts", "resume"),
   tool(/^runnerbean doctor\b/, "test/tools/doctor-command.test.ts", "doctor", "--json"),
   tool(/^runnerbean schedule\b/, "test/tools/schedule.test.ts", "schedule", "set", "--cron", "--tz"),

@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { optionsText } from "../../client/command-text.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { duration, id, seconds, tube, tube as tubeName, tubeOrAll, tubeOrId, whole } from "../argument.ts";
-import { CommandFailed, ExitCode, print, printDone } from "../output.ts";
+import { CommandFailed, ExitCode, print, printDone, tell } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { BULK_MS, countOf, type WireSession } from "../wire-session.ts";
 import { type FilterOptions, filterText, limitOf, listJobs, withFilter } from "./jobs.ts";
@@ -51,25 +51,63 @@ function kick(): Command {
 }
 
 function pause(): Command {
-  return newCommand("pause <tube> <time>", "stop reservations from a tube for a while", {
-    tube,
-    time: seconds,
-  }).action((name: string, time: string, options: CommonOptions) => pauseFor(name, time, options));
-}
-
-function resume(): Command {
-  return newCommand("resume <tube>", "end a pause", { tube }).action((name: string, options: CommonOptions) =>
-    pauseFor(name, "0", options),
+  return newCommand(
+    "pause <tube> [time]",
+    "stop reservations from a tube for a while or, without a time, until it is resumed, also over restarts",
+    { tube, time: seconds },
+  ).action((name: string, time: string | undefined, options: CommonOptions) =>
+    withWire(options, async (session) => {
+      if (time === undefined) await pauseUntilResumed(session, name);
+      else await pauseTube(session, name, time);
+      if (options.json === true) print(JSON.stringify({ paused: time === undefined ? "yes" : Number(time) }));
+      else print(time === undefined ? `paused until "runnerbean resume ${name}"` : pausedFor(time));
+    }),
   );
 }
 
-function pauseFor(name: string, time: string, options: CommonOptions): Promise<void> {
-  return withWire(options, async (session) => {
-    const { words } = await session.ask(`pause-tube ${name} ${time}`, "PAUSED NOT_FOUND");
-    if (words[0] === "NOT_FOUND") throw new CommandFailed(`there is no tube ${name}`, ExitCode.Nothing);
-    if (options.json === true) printDone("paused", Number(time), options);
-    else print(Number(time) === 0 ? "resumed" : `paused for ${time} s`);
-  });
+function resume(): Command {
+  return newCommand("resume <tube>", "end a pause, also one by the setting paused=yes", { tube }).action(
+    (name: string, options: CommonOptions) =>
+      withWire(options, async (session) => {
+        // The settings first: a token that may not change them leaves all as it is.
+        if (await session.has("inspect-tube")) await endLastingPause(session, name);
+        await pauseTube(session, name, "0");
+        if (options.json === true) printDone("paused", 0, options);
+        else print(pausedFor("0"));
+      }),
+  );
+}
+
+const pausedFor = (time: string): string => (Number(time) === 0 ? "resumed" : `paused for ${time} s`);
+
+const noTube = (name: string): CommandFailed =>
+  new CommandFailed(`there is no tube ${name}`, ExitCode.Nothing);
+
+async function pauseTube(session: WireSession, name: string, time: string): Promise<void> {
+  const { words } = await session.ask(`pause-tube ${name} ${time}`, "PAUSED NOT_FOUND");
+  if (words[0] === "NOT_FOUND") throw noTube(name);
+}
+
+async function pauseUntilResumed(session: WireSession, name: string): Promise<void> {
+  await session.needs("set-tube", "a pause without a time");
+  if ((await session.report(`stats-tube ${name}`)) === undefined) throw noTube(name);
+  await session.ask(`set-tube ${name} paused=yes`, "SET");
+}
+
+/** Removes the tube's own `paused=yes`. If a pattern pauses it, too, gives it `paused=no`. */
+async function endLastingPause(session: WireSession, name: string): Promise<void> {
+  const pausedBy = async (): Promise<string | undefined> => {
+    const report = await session.report(`inspect-tube ${name}`);
+    return report?.["paused"] === "yes" ? `${report["paused-from"]}` : undefined;
+  };
+  let pattern = await pausedBy();
+  if (pattern === name) {
+    await session.ask(`set-tube ${name} paused=`, "SET");
+    pattern = await pausedBy();
+  }
+  if (pattern === undefined) return;
+  await session.ask(`set-tube ${name} paused=no`, "SET");
+  tell(`${name} has paused=no of its own now; the other tubes of ${pattern} stay paused`);
 }
 
 // Commands that change many jobs of a tube after a confirmation: clear, move, redrive, update.

@@ -34,15 +34,18 @@ const COLUMNS: Readonly<Record<string, string>> = {
   disconnects: "disconnects",
 };
 
+/** `pause` is "yes" for a tube that the setting `paused` pauses. */
 export function tubeRow(report: Report): Row {
-  return Object.fromEntries(Object.entries(COLUMNS).map(([column, key]) => [column, report[key]]));
+  const row = Object.fromEntries(Object.entries(COLUMNS).map(([column, key]) => [column, report[key]]));
+  return report["paused"] === "yes" ? { ...row, pause: "yes" } : row;
 }
 
 export const TUBE_COLUMNS: readonly string[] = Object.keys(COLUMNS);
 
 /** Sorts rows by name, or by a number with the largest first. */
 export function sorted(rows: readonly Row[], column: string): Row[] {
-  const value = (row: Row): number => Number(row[column] ?? 0);
+  const value = (row: Row): number =>
+    row[column] === "yes" ? Number.POSITIVE_INFINITY : Number(row[column] ?? 0);
   const byName = (a: Row, b: Row): number => (`${a["tube"]}` < `${b["tube"]}` ? -1 : 1);
   return [...rows].sort((a, b) => (column === "tube" ? 0 : value(b) - value(a)) || byName(a, b));
 }

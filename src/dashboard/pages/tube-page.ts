@@ -30,8 +30,7 @@ import { bytes, duration, exact, jobs as jobsInWords, rate, short, time } from "
 import { bodyStart, columnChoice, heldList, searching, shownColumns } from "../parts/lists.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import { type JobFilter, send, sendBulk } from "../parts/request.ts";
-import { valueInWords } from "../parts/setting-fields.ts";
-import type { InEffect } from "../parts/settings-dialog.ts";
+import { type InEffect, pausedBy, valueInWords } from "../parts/setting-fields.ts";
 import type { JobCounts, JobRow, JobsPage, Refused, TubeRow, TubeTimes } from "../parts/view-types.ts";
 import { batchLink } from "./batch-page.ts";
 
@@ -459,7 +458,7 @@ export function showTube(
   return html`
     <div class="title">
       <h1>${name}</h1>
-      ${isPaused(tube) ? html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>` : nothing}
+      ${tube.pause === null ? nothing : html`<span class="badge delayed"><span aria-hidden="true">◷</span> paused</span>`}
       ${tubeActions(tube, context)}
     </div>
     ${notices(tube)}
@@ -485,23 +484,19 @@ export function showTube(
 const putButton = (name: string, { act }: PageContext): Part =>
   html`<button class="button main" type="button" @click=${() => act((actions) => actions.putJob(name))}>Put a job…</button>`;
 
-/** The pattern whose setting pauses the tube. */
-const pausedBy = ({ settings: { paused } }: SettingsOfTube): string | undefined =>
-  paused?.value === "yes" ? paused.from : undefined;
-const isPaused = (tube: TubeRow & SettingsOfTube): boolean =>
-  tube.pause !== null || pausedBy(tube) !== undefined;
-
 /** States why the jobs of the tube are held up, and what to do about it. */
 function notices(tube: TubeRow & SettingsOfTube): Part {
-  const { name, jobs, pause, holdsDead } = tube;
+  const { name, jobs, pause, holdsDead, settings } = tube;
   const ready = jobsInWords(jobs.ready);
-  const pattern = pausedBy(tube);
+  const pattern = pausedBy(settings);
   const until =
-    pattern === undefined
-      ? `for another ${duration(pause?.timeLeft ?? 0)}`
-      : `until the setting "paused" of ${pattern} changes`;
+    pause?.timeLeft != null
+      ? `for another ${duration(pause.timeLeft)}`
+      : pattern === undefined || pattern === name
+        ? "until someone resumes it"
+        : html`until someone resumes it, since ${nameOf(pattern)} is paused`;
   return html`${
-    isPaused(tube)
+    pause !== null
       ? html`<p class="notice" role="status">Paused: workers get no jobs of ${name} ${until}. ${jobs.ready === 0 ? "None is ready." : `${ready} ${jobs.ready === 1 ? "waits" : "wait"}.`}</p>`
       : nothing
   }${
@@ -533,8 +528,9 @@ function emptyTile({ jobs, rates }: TubeRow): Part {
 const PACE_MIN = 0.05;
 
 function tubeActions(tube: TubeRow & SettingsOfTube, context: PageContext): Part {
-  const { name, holdsDead } = tube;
+  const { name, holdsDead, pause, settings } = tube;
   const { may, act } = context;
+  const mayResume = pausedBy(settings) === undefined || may(ALL_TUBES);
   const filter = filterOf(context);
   const tubes = [name];
   const redrives = may(ALL_TUBES) && (holdsDead || context.place.query.has("dead"));
@@ -543,8 +539,8 @@ function tubeActions(tube: TubeRow & SettingsOfTube, context: PageContext): Part
   const manage = folded(
     "Actions",
     html`
-    <button class="button" type="button" id="pause"
-      @click=${() => act((actions) => (isPaused(tube) ? actions.resumeTube(name, pausedBy(tube)) : actions.pauseTubes(tubes)))}>${isPaused(tube) ? "Resume…" : "Pause…"}</button>
+    <button class="button" type="button" id="pause" ?disabled=${!mayResume} title=${mayResume ? nothing : "Your token is limited to some tubes, and may not change the setting that pauses this one."}
+      @click=${() => act((actions) => (pause === null ? actions.pauseTubes(tubes, may(ALL_TUBES)) : actions.resumeTube(name, pausedBy(settings))))}>${pause === null ? "Pause…" : "Resume…"}</button>
     ${redrives ? button("Redrive…", "", (actions) => actions.redriveTubes(tubes, filter)) : nothing}
     ${button("Kick…", "", (actions) => actions.kickTubes(tubes, filter))}
     ${button("Move…", "", (actions) => actions.moveTubes(tubes, filter))}

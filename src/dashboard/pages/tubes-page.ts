@@ -2,6 +2,7 @@
 
 import { html, nothing } from "lit-html";
 import {
+  ALL_TUBES,
   ago,
   COLUMNS,
   type Column,
@@ -136,7 +137,7 @@ function chosenTubes(context: PageContext): Part {
     html`<button class="button ${tone}" type="button" @click=${() => context.act(open)}>${label}</button>`;
   return html`<div class="bar chosen" role="group" aria-label="Actions on the selected tubes">
     <span aria-live="polite">${exact(names.length)} selected:</span>
-    ${button("Pause…", "", (actions) => actions.pauseTubes(names))}
+    ${button("Pause…", "", (actions) => actions.pauseTubes(names, context.may(ALL_TUBES)))}
     ${button("Kick…", "", (actions) => actions.kickTubes(names))}
     ${button("Move…", "", (actions) => actions.moveTubes(names))}
     ${button("Clear…", "bad", (actions) => actions.clearTubes(names))}

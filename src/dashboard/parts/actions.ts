@@ -3,9 +3,10 @@
 import { html, nothing } from "lit-html";
 import { named } from "./bulk.ts";
 import { ask, input, numberField } from "./dialog.ts";
-import { tubePath } from "./elements.ts";
+import { nameOf, tubePath } from "./elements.ts";
 import { duration, exact, jobs } from "./format.ts";
 import { isGone, send, type Task } from "./request.ts";
+import { type InEffect, pausedBy } from "./setting-fields.ts";
 import { pathOf as settingsPath } from "./settings-dialog.ts";
 
 export * from "./bulk.ts";
@@ -15,17 +16,19 @@ export { changeSettings } from "./settings-dialog.ts";
 
 const PAUSE_SECONDS = 600;
 
-export function pauseTubes(tubes: readonly string[]): void {
-  ask({
+/** `mayLast`: whether the user may change settings, which pause for good. */
+export function pauseTubes(tubes: readonly string[], mayLast: boolean): void {
+  let isLasting = false;
+  const it = tubes.length === 1 ? "it" : "them";
+  const redraw = ask({
     title: `Pause ${named(tubes)}`,
     content:
-      () => html`<p>No worker can reserve from ${tubes.length === 1 ? "it" : "them"} for a while. Reserved jobs stay with their workers, and puts continue.</p>
-      ${numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}
-      <label><input type="checkbox" name="lasting"> Until someone resumes ${tubes.length === 1 ? "it" : "them"}, also over restarts</label>`,
+      () => html`<p>No worker can reserve from ${it}. Reserved jobs stay with their workers, and puts continue.</p>
+      ${isLasting ? nothing : numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}
+      ${mayLast ? html`<label class="choice"><input type="checkbox" name="lasting" @change=${toggle}>Until someone resumes ${it}, also over restarts</label>` : nothing}`,
     verb: () => "Pause",
     act: async (form) => {
-      const seconds = Number(input(form, "seconds").value);
-      const isLasting = input(form, "lasting").checked;
+      const seconds = isLasting ? 0 : Number(input(form, "seconds").value);
       const pause = (tube: string): Promise<unknown> =>
         isLasting
           ? send("PATCH", settingsPath(tube), { paused: "yes" })
@@ -38,27 +41,49 @@ export function pauseTubes(tubes: readonly string[]): void {
             if (tubes.length === 1 || !isGone(error)) throw error;
           },
         );
-      const gone = tubes.length - paused.length;
-      const others = gone === 0 ? "" : ` ${exact(gone)} ${gone === 1 ? "is" : "are"} gone.`;
-      const is = paused.length === 1 ? "is" : "are";
-      return `${named(paused)} ${is} paused${isLasting ? "" : ` for ${duration(seconds)}`}.${others}`;
+      return pausedInWords(tubes, paused, isLasting ? "" : ` for ${duration(seconds)}`);
+    },
+  });
+  function toggle({ target }: Event): void {
+    isLasting = (target as HTMLInputElement).checked;
+    redraw();
+  }
+}
+
+function pausedInWords(tubes: readonly string[], paused: readonly string[], period: string): string {
+  const [is, it] = paused.length === 1 ? ["is", "it"] : ["are", "them"];
+  const gone = tubes.length - paused.length;
+  const others = gone === 0 ? "" : ` ${exact(gone)} ${gone === 1 ? "is" : "are"} gone.`;
+  return `${named(paused)} ${is} paused${period === "" ? ` until someone resumes ${it}` : period}.${others}`;
+}
+
+/** `by` is the pattern, or the tube itself, whose setting pauses it; undefined without one. */
+export function resumeTube(tube: string, by: string | undefined): void {
+  ask({
+    title: `Resume ${tube}`,
+    content: () => html`<p>Workers can reserve its ready jobs again at once.</p>
+      ${
+        by === undefined || by === tube
+          ? nothing
+          : html`<p>The setting “paused” of ${nameOf(by)} pauses it. This sets it to “no” for ${nameOf(tube)} alone: the other tubes stay paused, and a later pause of ${nameOf(by)} leaves this one out.</p>`
+      }`,
+    verb: () => "Resume",
+    act: async () => {
+      if (by !== undefined) await endLastingPause(tube, by);
+      await send("DELETE", tubePath(tube, "pause"));
+      return `${tube} is no longer paused.`;
     },
   });
 }
 
-/** `pausedBy` is the pattern whose setting pauses the tube; undefined without one. */
-export function resumeTube(tube: string, pausedBy: string | undefined): void {
-  ask({
-    title: `Resume ${tube}`,
-    content: () => html`<p>Workers can reserve its ready jobs again at once.</p>`,
-    verb: () => "Resume",
-    act: async () => {
-      await send("DELETE", tubePath(tube, "pause"));
-      if (pausedBy !== undefined)
-        await send("PATCH", settingsPath(tube), { paused: pausedBy === tube ? null : "no" });
-      return `${tube} is no longer paused.`;
-    },
-  });
+/** Removes the tube's own setting. If a pattern pauses the tube, too, sets it to "no". */
+async function endLastingPause(tube: string, by: string): Promise<void> {
+  if (by === tube) {
+    await send("PATCH", settingsPath(tube), { paused: null });
+    const { settings } = (await send("GET", tubePath(tube))) as { readonly settings: InEffect };
+    if (pausedBy(settings) === undefined) return;
+  }
+  await send("PATCH", settingsPath(tube), { paused: "no" });
 }
 
 // --- Job, connection ---

@@ -140,7 +140,7 @@ export const COLUMNS: readonly Column[] = [
     isUsual: true,
     label: "pause",
     hides: "optional",
-    cell: ({ pause }) => (pause === null ? "–" : duration(pause.timeLeft)),
+    cell: ({ pause }) => (pause === null ? "–" : pause.timeLeft === null ? "∞" : duration(pause.timeLeft)),
     isZero: ({ pause }) => pause === null,
   },
 ];
@@ -202,7 +202,7 @@ export function choiceCell(key: string, label: string, { selected, select }: Cho
 const pausedSign = ({ pause }: TubeRow): Part =>
   pause === null
     ? nothing
-    : html` <span class="delayed" title="paused, ${duration(pause.timeLeft)} left">◷<span class="word"> paused</span></span>`;
+    : html` <span class="delayed" title=${pause.timeLeft === null ? "paused until it is resumed" : `paused, ${duration(pause.timeLeft)} left`}>◷<span class="word"> paused</span></span>`;
 
 /**
  * Returns a table of tubes. `sorting` turns its heads into buttons, `choice` makes rows selectable.

@@ -3,6 +3,13 @@
 import type { Setting } from "../../schema/setting.ts";
 import { bytes, duration, exact } from "./format.ts";
 
+/** Settings in effect for a tube, by name, each with the pattern that it comes from. */
+export type InEffect = Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
+
+/** Returns the pattern, or the tube itself, whose setting pauses the tube. */
+export const pausedBy = ({ paused }: InEffect): string | undefined =>
+  paused?.value === "yes" ? paused.from : undefined;
+
 export function valueInWords({ kind, words }: Setting, value: number | string): string {
   if (typeof value === "string") {
     const [, jobs, seconds] = kind === "rate" ? (/^(\d+)\/(\d+)$/.exec(value) ?? []) : [];

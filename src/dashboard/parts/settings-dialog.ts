@@ -7,7 +7,7 @@ import { ask, tryAgain } from "./dialog.ts";
 import type { Part } from "./elements.ts";
 import { tubes } from "./format.ts";
 import { send } from "./request.ts";
-import { valueInWords } from "./setting-fields.ts";
+import { type InEffect, valueInWords } from "./setting-fields.ts";
 
 const TYPED_MS = 250;
 
@@ -19,9 +19,6 @@ interface Loaded {
   /** Tubes that match now. */
   readonly tubes: number;
 }
-
-/** Settings in effect for a tube, by name, each with the pattern that it comes from. */
-export type InEffect = Readonly<Record<string, { readonly value: number | string; readonly from: string }>>;
 
 export function changeSettings(tube: string, inEffect: InEffect): void {
   const asking = new SettingsAsking(tube, inEffect);

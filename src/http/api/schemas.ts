@@ -56,7 +56,13 @@ export const Tube = Fields({
   ...eachOf(OLDEST_NAMES, (name) => Type.Union([seconds(OLDEST[name]), Type.Null()])),
   ...eachOf(TUBE_GAUGES, (name) => Type.Integer({ minimum: 0, description: GAUGES[name] })),
   pause: Type.Union([
-    Fields({ seconds: count, timeLeft: seconds("Seconds until the pause ends.") }),
+    Fields({
+      seconds: Type.Union([count, Type.Null()]),
+      timeLeft: Type.Union([
+        seconds("Until the pause ends; null for one by the setting `paused`."),
+        Type.Null(),
+      ]),
+    }),
     Type.Null(),
   ]),
   holdsDead: Type.Boolean({ description: "Whether its next ready job is dead: a dead-letter tube." }),

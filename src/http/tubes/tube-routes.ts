@@ -74,7 +74,9 @@ export function tubeView(entry: TubeEntry, nowMs: number, measured: Pick<Measure
     ...eachOf(TUBE_GAUGES, (name) => at(TubeField[name])),
     pause:
       untilMs > nowMs
-        ? { seconds: at(TubeField.pauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
+        ? untilMs === Number.POSITIVE_INFINITY
+          ? { seconds: null, timeLeft: null }
+          : { seconds: at(TubeField.pauseSeconds), timeLeft: rounded((untilMs - nowMs) / 1000) }
         : null,
     holdsDead: at(TubeField.holdsDead) > 0,
     times: recent === null ? null : recentView(recent),

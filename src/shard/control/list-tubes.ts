@@ -88,8 +88,10 @@ function writeRow(engine: Engine, tube: Tube, at: number): void {
   rows[at + TubeField.users] = tube.using;
   rows[at + TubeField.watchers] = tube.watching;
   rows[at + TubeField.waiters] = engine.waitingOn(tube);
-  rows[at + TubeField.pauseSeconds] = tube.pauseSeconds;
-  rows[at + TubeField.pauseUntilMs] = tube.paused ? tube.pauseTimer.atMs : 0;
+  const { paused, pauseSeconds } = tube;
+  const isHalted = tube.policy?.paused === "yes";
+  rows[at + TubeField.pauseSeconds] = isHalted ? Number.POSITIVE_INFINITY : pauseSeconds;
+  rows[at + TubeField.pauseUntilMs] = isHalted ? Number.POSITIVE_INFINITY : paused ? tube.pauseTimer.atMs : 0;
   // Only the shards of the tubes whose jobs die know the settings that name this tube.
   const holdsDead = tube.jobsIn(JobState.Ready) > 0 && engine.changes.originOf(tube.ready.best) !== "";
   rows[at + TubeField.holdsDead] = holdsDead ? 1 : 0;

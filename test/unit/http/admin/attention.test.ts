@@ -169,6 +169,8 @@ it("A tube that was paused by hand is named also while nothing in it is ready", 
   const pause = { pauseSeconds: 60, pauseUntilMs: AT_MS + 1 };
   assert.deepEqual(said({ tubes: [tube("halted", pause)] }), ["halted: paused"]);
   assert.deepEqual(said({ tubes: [tube("moment", { ...pause, pauseSeconds: 59 })] }), []);
+  const lasting = { pauseSeconds: Number.POSITIVE_INFINITY, pauseUntilMs: Number.POSITIVE_INFINITY };
+  assert.deepEqual(said({ tubes: [tube("for good", lasting)] }), ["for good: paused"]);
 });
 
 it("A tube in which one reserve in five times out needs attention, though few do in all", () => {
