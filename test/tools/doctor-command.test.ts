@@ -1,14 +1,16 @@
 // Tests of `runnerbean doctor`: each check says what it found, and a fault what to do.
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { freePort } from "../support/machine/free-port.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
-import { startServer } from "../support/server/server-process.ts";
+import { ourMain, startServer, TEST_ENV } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 
 interface Finding {
@@ -62,6 +64,50 @@ describe("runnerbean doctor", () => {
       /runnerbean \(process \d+\) listens$/,
     );
     assert.equal(beside.code, 1, "no log");
+  });
+
+  it("ends although a log server says nothing", async (t) => {
+    const silent = createServer().listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    t.after(() => silent.close());
+    const { port } = silent.address() as { port: number };
+    const url = `nats://127.0.0.1:${port}/g`;
+    const folder = temporaryFolder(t, "doctor");
+    const { code, findings } = await doctor("--", "-p", "0", "-b", folder, "--replicate", url);
+    assert.equal(code, 2);
+    assert.match(findings.find(({ check }) => check === "log server")?.found ?? "", /: timeout$/);
+    assert.equal((await runTool(["replica", "check", url], { env: {} })).code, 1);
+  });
+
+  it("fails for a full disk, and leaves nothing in the directory", (t) => {
+    if (!canRun(t, NEEDS.unshare)) return;
+    const folder = temporaryFolder(t, "doctor");
+    const runs = `mount -t tmpfs -o size=64k tmpfs "$1" && head -c 65536 /dev/zero >"$1/full" &&
+      { "$2" "$3" doctor --json -- -p 0 -b "$1"; echo $?; ls -A "$1"; }`;
+    const namespace = ["--mount", "--map-root-user", "sh", "-c", runs, "sh", folder];
+    const program = [process.execPath, ourMain(TEST_ENV)];
+    const { stdout, stderr } = spawnSync(NEEDS.unshare.path, [...namespace, ...program], {
+      encoding: "utf8",
+      env: TEST_ENV,
+    });
+    assert.equal(stderr, "");
+    const lines = stdout.trimEnd().split("\n");
+    assert.deepEqual(lines.slice(-2), ["2", "full"]);
+    const [disk, fsync] = lines.slice(-4, -2).map((line) => JSON.parse(line) as Finding);
+    assert.deepEqual([disk!.status, fsync!.status], ["fail", "fail"]);
+    assert.match(fsync!.found, /^cannot write to .*: ENOSPC/);
+  });
+
+  it("judges the flags without a file, too", async (t) => {
+    const folder = temporaryFolder(t, "doctor");
+    const tokens = join(folder, "tokens");
+    const { code, findings } = await doctor("--", "-p", "0", "-b", folder, "--token-file", tokens);
+    assert.equal(code, 2);
+    const { status, found } = findings.find(({ check }) => check === "config") ?? assert.fail();
+    assert.deepEqual([status, found.includes(tokens)], ["fail", true]);
+    const missing = await doctor("--config", join(folder, "none.toml"));
+    const { found: twice } = missing.findings.at(-1)!;
+    assert.equal(twice.split("none.toml").length, 2, twice);
   });
 
   it("fails for a directory that isn't there, and for a wrong configuration", async (t) => {

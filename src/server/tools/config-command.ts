@@ -13,22 +13,25 @@ import { ExitCode, OperatorError } from "../options/operator-error.ts";
 import { checkFile, faultsText, messageOf, parseOptions } from "../options/options.ts";
 import { PROGRAM } from "../options/program.ts";
 import { defaultSettings, SETTINGS } from "../options/settings.ts";
-import { directoryFault, type ServiceUnit, serviceUnit } from "./service-unit.ts";
+import { directoryFault, isUser, type ServiceUnit, serviceUnit } from "./service-unit.ts";
 
 // Faults of a configuration, as a start would find them: first each key, then conflicts and files.
 
 /**
- * Returns "" if the server would start with this file and these flags. It binds nothing and opens
- * no log.
+ * Returns "" if the server would start with this file, if any, and these flags. It binds nothing
+ * and opens no log.
  */
-export function configFaults(path: string, flags: readonly string[]): string {
-  const unreadable = faultOf(() => checkFile(path));
-  if (unreadable !== undefined) return unreadable;
-  const { faults } = checkFile(path);
-  if (faults.length > 0) return faultsText(path, faults);
-  const options = parseOptions([...flags, "--config", path], PROGRAM, {});
+export function configFaults(path: string | undefined, flags: readonly string[]): string {
+  if (path !== undefined) {
+    const unreadable = faultOf(() => checkFile(path));
+    if (unreadable !== undefined) return unreadable;
+    const { faults } = checkFile(path);
+    if (faults.length > 0) return faultsText(path, faults);
+  }
+  const options = parseOptions(path === undefined ? flags : [...flags, "--config", path], PROGRAM, {});
+  const where = path === undefined ? "" : `${path}: `;
   // The hint about flags is no help here.
-  if ("exitCode" in options) return `${path}: ${messageOf(options)}`;
+  if ("exitCode" in options) return `${where}${messageOf(options)}`;
   const looks = [
     () => checkGroupOptions(options),
     () => checkSocketPaths(options),
@@ -38,7 +41,7 @@ export function configFaults(path: string, flags: readonly string[]): string {
   return looks
     .map(faultOf)
     .filter((message) => message !== undefined)
-    .map((message) => `${path}: ${message}`)
+    .map((message) => `${where}${message}`)
     .join("\n");
 }
 
@@ -48,8 +51,9 @@ function serviceOf(path: string): ServiceUnit | undefined {
   return unit?.config !== undefined && resolve(path) === unit.config ? unit : undefined;
 }
 
-/** Returns what would keep the service from writing its log. */
-function logFaults(path: string, flags: readonly string[], unit: ServiceUnit): string {
+/** Returns what would keep the service from writing its log, which only its user can tell. */
+function logFaults(path: string, flags: readonly string[], unit: ServiceUnit | undefined): string {
+  if (unit === undefined || !isUser(unit.user)) return "";
   const options = parseOptions([...flags, "--config", path], PROGRAM, {});
   if ("exitCode" in options || options.binlog === undefined) return "";
   const fault = directoryFault(options.binlog, unit);
@@ -79,7 +83,7 @@ export function configCommand(): Command {
       // Root may read what the service may not.
       const user = process.getuid!() === 0 ? unit?.user : undefined;
       if (user !== undefined) switchUser(user);
-      const faults = configFaults(path, flags) || (unit === undefined ? "" : logFaults(path, flags, unit));
+      const faults = configFaults(path, flags) || logFaults(path, flags, unit);
       const forWhom = user === undefined ? "" : ` for the service, which runs as ${user}`;
       if (faults === "") print(`${path} is right${forWhom}`);
       else fail(user === undefined ? faults : `${faults}\n(judged${forWhom})`);

@@ -2,6 +2,7 @@
 // to judge files as the service will.
 
 import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { userInfo } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
 
 const UNIT = "runnerbean.service";
@@ -27,8 +28,10 @@ export interface ServiceUnit {
 export function serviceUnit(folders: readonly string[] = FOLDERS): ServiceUnit | undefined {
   const text = folders.map((folder) => textOf(join(folder, UNIT))).find((each) => each !== "");
   if (text === undefined) return undefined;
-  const dropIns = folders.toReversed().flatMap((folder) => dropInsIn(join(folder, `${UNIT}.d`)));
-  const values = valuesOf([text, ...dropIns].join("\n"));
+  // Of drop-ins with one name, that of the first folder wins; all take effect by their names.
+  const dropIns = new Map(folders.toReversed().flatMap((folder) => dropInsIn(join(folder, `${UNIT}.d`))));
+  const later = [...dropIns].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, path]) => textOf(path));
+  const values = valuesOf([text, ...later].join("\n"));
   const last = (key: string): string | undefined => values.get(key)?.at(-1);
   const list = (key: string): string[] => (values.get(key) ?? []).flatMap((each) => each.split(/\s+/));
   const isStrict = last("ProtectSystem") === "strict";
@@ -56,12 +59,11 @@ function textOf(path: string): string {
   }
 }
 
-function dropInsIn(folder: string): string[] {
+function dropInsIn(folder: string): [name: string, path: string][] {
   try {
     return readdirSync(folder)
       .filter((name) => name.endsWith(".conf"))
-      .sort()
-      .map((name) => textOf(join(folder, name)));
+      .map((name) => [name, join(folder, name)]);
   } catch {
     return [];
   }
@@ -70,9 +72,21 @@ function dropInsIn(folder: string): string[] {
 /** Returns the values of each key. As in systemd, an empty one removes those before it. */
 function valuesOf(text: string): Map<string, string[]> {
   const values = new Map<string, string[]>();
-  for (const [, key, value] of text.matchAll(/^([A-Za-z]+)=(.*)$/gm))
-    values.set(key!, value === "" ? [] : [...(values.get(key!) ?? []), value!.trim()]);
+  for (const [, key, value] of text.matchAll(/^[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(.*?)[ \t]*$/gm))
+    values.set(key!, value === "" ? [] : [...(values.get(key!) ?? []), value!]);
   return values;
+}
+
+/** Whether this process runs as the user; without one, the server has that of this process. */
+export function isUser(user: string | undefined): boolean {
+  if (user === undefined) return true;
+  try {
+    const { uid, username } = userInfo();
+    return user === username || user === `${uid}`;
+  } catch {
+    // In a container, a number needs no name.
+    return user === `${process.getuid!()}`;
+  }
 }
 
 /**

@@ -32,6 +32,20 @@ describe("the unit of the service", () => {
     assert.equal(serviceUnit([DEPLOYED])?.user, "runnerbean");
   });
 
+  it("follows systemd's rules for drop-ins: by their names, and the first folder wins", (t) => {
+    const [etc, usr] = [temporaryFolder(t, "etc"), temporaryFolder(t, "usr")];
+    const dropIn = (folder: string, name: string, text: string): void => {
+      mkdirSync(join(folder, "runnerbean.service.d"), { recursive: true });
+      writeFileSync(join(folder, "runnerbean.service.d", name), `[Service]\n${text}\n`);
+    };
+    dropIn(etc, "10-user.conf", "User = early");
+    dropIn(usr, "20-user.conf", "User = late ");
+    dropIn(etc, "30-limit.conf", "LimitNOFILE=1");
+    dropIn(usr, "30-limit.conf", "LimitNOFILE=2");
+    const unit = serviceUnit([etc, usr, DEPLOYED]) ?? assert.fail();
+    assert.deepEqual([unit.user, unit.descriptors], ["late", 1]);
+  });
+
   it("says what keeps it from writing to a directory", (t) => {
     const unit = serviceUnit([DEPLOYED]) ?? assert.fail();
     const outside = directoryFault("/srv/log", unit) ?? assert.fail();
