@@ -1,7 +1,16 @@
 // Access rules of the listeners, read from the files that the settings name.
 
 import { X509Certificate } from "node:crypto";
-import { chmodSync, chownSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  fchmodSync,
+  fchownSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import type {
   AccessRules,
   ListenerPolicy,
@@ -42,22 +51,33 @@ export function readTokenText(path: string): string {
   return found === undefined || (found.isFile() && found.size === 0) ? "" : readText(path);
 }
 
-/** Replaces the whole file; owner and mode stay the same. Throws an OperatorError. */
-export function writeTokenText(path: string, text: string): void {
+interface Owner {
+  readonly user: number;
+  readonly group: number;
+}
+
+/**
+ * Replaces the whole file; owner and mode stay the same. If root makes the file, it belongs to
+ * `owner`. Throws an OperatorError.
+ */
+export function writeTokenText(path: string, text: string, owner?: Owner): void {
   // The name serves as a lock: without it, one of two concurrent changes would be lost.
   const next = `${path}.new`;
   try {
     const before = statSync(path, { throwIfNoEntry: false });
-    writeFileSync(next, text, { flag: "wx", mode: MODE_NEW });
+    const file = openSync(next, "wx", MODE_NEW);
     try {
-      if (before !== undefined) {
-        chmodSync(next, before.mode & 0o777);
-        if (process.getuid?.() === 0) chownSync(next, before.uid, before.gid);
-      }
+      writeFileSync(file, text);
+      // By the descriptor: who owns the folder could put a link to another file in its place.
+      if (before !== undefined) fchmodSync(file, before.mode & 0o777);
+      const ids = before === undefined ? owner : { user: before.uid, group: before.gid };
+      if (ids !== undefined && process.getuid?.() === 0) fchownSync(file, ids.user, ids.group);
       renameSync(next, path);
     } catch (error) {
       rmSync(next, { force: true });
       throw error;
+    } finally {
+      closeSync(file);
     }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;

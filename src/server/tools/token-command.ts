@@ -1,7 +1,7 @@
 // `runnerbean token`: adds, lists and removes lines of the token file. A secret is printed once and
 // stored nowhere.
 
-import { chownSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { ROLES } from "../../access/identity.ts";
@@ -102,11 +102,8 @@ async function add(name: string, options: AddOptions): Promise<void> {
     throw new OperatorError(lines.join("\n"), ExitCode.Usage);
   }
   const owner = statSync(path, { throwIfNoEntry: false }) === undefined ? serviceUser() : undefined;
-  writeTokenText(path, next);
-  if (owner !== undefined) {
-    chownSync(path, owner.user, owner.group);
-    tell(`${path} belongs to ${owner.name}, the user of the service`);
-  }
+  writeTokenText(path, next, owner);
+  if (owner !== undefined) tell(`${path} belongs to ${owner.name}, the user of the service`);
   if (secret !== undefined) print(secret);
   tell(`added ${name} to ${path}; kill -HUP makes a running server accept it`);
 }
