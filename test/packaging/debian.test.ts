@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, globSync, mkdirSync, readFileSync } from "node:fs";
+import { once } from "node:events";
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -12,9 +14,11 @@ import { type DebianPackage, makeDebianPackage } from "../../packaging/debian/de
 import { makeExecutable } from "../../packaging/executable/executable.ts";
 import { HERE } from "../../packaging/node.ts";
 import { allCommands } from "../../src/server/tools/subcommands.ts";
+import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { bundleServer } from "../support/server/server-bundle.ts";
+import { ourMain, TEST_ENV } from "../support/server/server-process.ts";
 
 const LIFE = fileURLToPath(new URL("debian-root.sh", import.meta.url));
 const UNDER_SYSTEMD = fileURLToPath(new URL("debian-systemd.sh", import.meta.url));
@@ -100,6 +104,31 @@ describe("the package for Debian", () => {
     assert.match(page("man5/runnerbean.toml.5.gz"), /^# max\\-memory = /m);
     for (const script of ["postinst", "prerm", "postrm"])
       assert.equal(spawnSync("sh", ["-n", join(folder, "raw/DEBIAN", script)]).status, 0, script);
+  });
+
+  it("looks at the port of the configuration for another server", async (t) => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await once(other, "listening");
+    t.after(() => other.close());
+    const { port } = other.address() as { port: number };
+    const script = readFileSync(join(ROOT, "packaging/debian/scripts/postinst"), "utf8");
+    const look = /^holder_of_port\(\) \{\n.*?^\}\n/ms.exec(script)?.[0] ?? assert.fail(script);
+    const file = join(temporaryFolder(t, "deb"), "runnerbean.toml");
+    const holderWith = (settings: string): string => {
+      writeFileSync(file, settings);
+      const ours = `runnerbean() { "$0" "${ourMain(TEST_ENV)}" "$@"; }`;
+      const lines = `${ours}\n${look.replace("/etc/runnerbean/runnerbean.toml", file)}holder_of_port`;
+      return execFileSync("sh", ["-euc", lines, process.execPath], { encoding: "utf8", env: TEST_ENV });
+    };
+    assert.match(
+      holderWith(`port = ${port}\n`),
+      new RegExp(`^(?:another program|beanstalkd) uses port ${port}\n$`),
+    );
+    assert.equal(holderWith(`port = ${await freePort()}\n`), "");
+    assert.equal(
+      holderWith(`port = ${port}\nlisten = "unix:/run/runnerbean/socket"\n[http]\nlisten = "11380"\n`),
+      "",
+    );
   });
 
   function canMakeRoots(t: TestContext): boolean {
