@@ -3,7 +3,7 @@
 
 import { InvalidArgumentError } from "commander";
 import { optionsText, tubeName } from "../client/command-text.ts";
-import { isFinerThanMs, parseDurationMs } from "../config/setting.ts";
+import { parseDurationMs } from "../config/setting.ts";
 import { U32_MAX } from "../protocol/limits.ts";
 
 export { withoutUnits } from "../config/setting.ts";
@@ -55,7 +55,7 @@ export const durationWithin =
   (least: number, most: number, isWhole = false): Check =>
   (text) => {
     const seconds = (parseDurationMs(text, "s") ?? -1) / 1000;
-    const isExact = !isFinerThanMs(text) && (!isWhole || Number.isInteger(seconds));
+    const isExact = !isWhole || Number.isInteger(seconds);
     if (isExact && seconds >= least && seconds <= most) return `${seconds}`;
     const unit = isWhole ? "whole seconds" : "seconds";
     const examples = isWhole ? "30, 5m, 2h or 7d" : "30, 0.5, 250ms, 5m or 2h";

@@ -23,19 +23,21 @@ export function parseSize(text: string): number | undefined {
   return Number.isSafeInteger(Math.round(bytes)) ? Math.round(bytes) : undefined;
 }
 
+/** Of a millisecond: what binary fractions lose. */
+const ROUNDING_MAX = 1e-3;
+
 /**
  * Returns the milliseconds of "250ms", "30s", "10m", "12h" or "7d"; a bare number is in `bareUnit`.
- * Returns undefined for other texts.
+ * Returns undefined for other texts, and for parts of a millisecond: rounded to 0, they would mean
+ * something else.
  */
 export function parseDurationMs(text: string, bareUnit: "ms" | "s"): number | undefined {
   const [, digits, unit] = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d)?$/.exec(text.trim()) ?? [];
   if (digits === undefined) return undefined;
   const ms = Number(digits) * MS_UNITS[unit ?? bareUnit]!;
-  return Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
+  const whole = Math.round(ms);
+  return Number.isSafeInteger(whole) && Math.abs(ms - whole) < ROUNDING_MAX ? whole : undefined;
 }
-
-/** Whether a time has a part of a millisecond: "0.0004", or "0.5ms". */
-export const isFinerThanMs = (text: string): boolean => /\.\d{4}|\.\d+ ?ms$/.test(text);
 
 /**
  * Returns the value of a tube's setting as set-tube takes it: seconds, bytes, and "100/60" for
@@ -44,8 +46,7 @@ export const isFinerThanMs = (text: string): boolean => /\.\d{4}|\.\d+ ?ms$/.tes
 export function withoutUnits(kind: string, text: string): string {
   const seconds = (time: string): string => {
     const ms = parseDurationMs(time, "s");
-    // Less than a millisecond must not become 0, which means something else.
-    return ms === undefined || isFinerThanMs(time) ? time : `${ms / 1000}`;
+    return ms === undefined ? time : `${ms / 1000}`;
   };
   if (kind === "duration") return seconds(text);
   if (kind === "bytes") return `${parseSize(text) ?? text}`;

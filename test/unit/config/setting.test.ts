@@ -34,10 +34,30 @@ describe("parseDurationMs", () => {
     ["30s", "ms", 30_000],
     ["1.5h", "s", 5_400_000],
     ["7d", "s", 604_800_000],
+    ["0.0005m", "s", 30],
+    ["1.0000", "s", 1000],
+    ["1.1h", "s", 3_960_000],
+    ["8.2", "s", 8200],
+    [" 5 m ", "ms", 300_000],
   ] as const) {
     it(`reads ${text} (bare: ${unit})`, () => assert.equal(parseDurationMs(text, unit), ms));
   }
-  for (const text of ["", "s", "-1s", "1w", "1 s s", "NaN"]) {
+  for (const text of [
+    "",
+    " ",
+    "s",
+    "-1s",
+    "1w",
+    "1 s s",
+    "NaN",
+    "1e3",
+    "5x",
+    "٥m",
+    "1h30m",
+    "0.0004",
+    "0.4ms",
+    "0.5ms ",
+  ]) {
     it(`refuses "${text}"`, () => assert.equal(parseDurationMs(text, "s"), undefined));
   }
 });
