@@ -128,12 +128,13 @@ export async function withTarget(
     if (isOutputGone(error)) process.exit(ExitCode.Done);
     const exitCode = exitCodeOf(error);
     if (exitCode === undefined) throw error;
-    tell(`runnerbean: ${isWrite(error) ? "cannot write the output: " : ""}${textOf(error as Error)}`);
+    tell(`runnerbean: ${isWrite(error) ? "cannot write the output: " : ""}${explained(error as Error)}`);
     process.exitCode = exitCode;
   }
 }
 
-const textOf = ({ message }: Error): string =>
+/** Returns the message; if the server speaks HTTP, with the next step. */
+export const explained = ({ message }: Error): string =>
   message.includes('"HTTP/1.')
     ? `${message}: it speaks HTTP, and this tool takes the address of the protocol with --url or -p`
     : message;

@@ -149,8 +149,8 @@ export async function main(): Promise<void> {
 /** The help, or the error of a flag in the form of all fatal errors. */
 function stderrOf(exit: Exit, args: readonly string[]): string {
   if (exit.exitCode === 0 || exit.stderr === "") return printableLines(exit.stderr);
-  const asked =
-    args.join(" ").match(/(?<=--log-format[ =])json/)?.[0] ?? process.env["RUNNERBEAN_LOG_FORMAT"];
+  const flags = args.join(" ").matchAll(/(?<=--log-format[ =])\S+/g);
+  const asked = [...flags].at(-1)?.[0] ?? process.env["RUNNERBEAN_LOG_FORMAT"];
   const message = exit.stderr.trimEnd().replace(`${PROGRAM}: `, "");
   return fatalLine(message, logFormOf(asked === "json" ? "json" : "auto", STDERR));
 }

@@ -99,6 +99,8 @@ describe("the form of errors that end the program", () => {
       assert.equal(json.level, 60);
       assert.match(json.msg, /^[^{].*(?:5x|nonexistent)/);
     }
+    const last = ["-f", "5x", "--log-format", "json", "--log-format=text"];
+    assert.match(said(t, last), /^runnerbean: [^{]/, "the last flag wins");
     assert.match(said(t, ["--log-format", "xml"]), /invalid format: --log-format xml \(auto, text, json\)/);
   });
 

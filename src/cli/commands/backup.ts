@@ -116,6 +116,7 @@ export function backupCommand(): Command {
     .usage("[options] [url] <file>")
     .option("--rate <n>", "read at most this many mebibytes per second (default: 16)", whole(1, RATE_MAX))
     .action((what: string, second: string | undefined, options: BackupOptions, self: Command) => {
+      if (second === undefined && /^https?:\/\//.test(what)) self.error("error: give the file to write, too");
       const file = second ?? what;
       if (second !== undefined && (options.url ?? options.port) !== undefined)
         self.error("error: give the server once: as the first argument, or with --url or -p");

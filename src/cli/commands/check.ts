@@ -4,7 +4,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { duration, tube } from "../argument.ts";
 import { isNumber, isObject, resultOf } from "../http-session.ts";
 import { print } from "../output.ts";
-import { newCommand } from "../run.ts";
+import { explained, newCommand } from "../run.ts";
 import { type Target, type TargetOptions, targetOf } from "../target.ts";
 import { type Report, WireSession } from "../wire-session.ts";
 
@@ -62,7 +62,7 @@ async function check(options: CheckOptions): Promise<void> {
     print(`RUNNERBEAN ${name} - ${options.tube}: ${summary} | ${perfdata}`);
     process.exitCode = worst;
   } catch (error) {
-    unknown((error as Error).message);
+    unknown(explained(error as Error));
     process.exitCode = Status.UNKNOWN;
   }
 }

@@ -38,7 +38,7 @@ export function httpCommands(): Command[] {
     shown("latency", "show quantiles of how long jobs wait and are held", "/v1/latency", viewsOf("shards")),
     connections(),
     close(),
-    shown("leases", "list the reservations made over HTTP", "/v1/leases", viewsOf("items"), {
+    shown("leases", "list the reservations of HTTP workers", "/v1/leases", viewsOf("items"), {
       of: "items",
       columns: LEASE_COLUMNS,
     }),

@@ -107,15 +107,23 @@ function neededFor(extras: string, delay: string): string | undefined {
   return extras === "" && !delay.includes(".") ? undefined : "put-in-tube";
 }
 
+/** Options without effect where another one is missing. */
+const NEEDED: Readonly<Record<string, string>> = {
+  uniqueFor: "unique",
+  uniqueUntil: "unique",
+  onDuplicate: "unique",
+  debounceMax: "onDuplicate",
+};
+
 /** Returns the options of put-in-tube. Refuses those that depend on a missing one. */
 function extrasOf(
   given: Readonly<Record<string, string | undefined>>,
   meta: Meta | undefined,
   self: Command,
 ): string {
-  for (const option of ["uniqueFor", "uniqueUntil", "onDuplicate"])
-    if (given[option] !== undefined && given["unique"] === undefined)
-      self.error(`error: --${wordOf(option)} needs --unique`);
+  for (const [option, needed] of Object.entries(NEEDED))
+    if (given[option] !== undefined && given[needed] === undefined)
+      self.error(`error: --${wordOf(option)} needs --${wordOf(needed)}`);
   const known = new Set(PUT_OPTIONS.map(({ name }) => name));
   const options = Object.entries(given).filter(([name]) => name !== "meta" && known.has(wordOf(name)));
   try {

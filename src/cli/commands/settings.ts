@@ -104,7 +104,7 @@ function list(): Command {
         options,
         async (target) => printList(await all(target), options),
         async (session) => {
-          tell("without HTTP, this lists only what is in force for an existing tube");
+          tell("runnerbean: without HTTP, this lists only settings in force for existing tubes");
           printList(await allInForce(session), options);
         },
       ),

@@ -76,7 +76,7 @@ export class TopKeys {
 }
 
 interface TopOptions extends CommonOptions {
-  readonly n: number;
+  readonly n?: number;
   readonly sort: string;
   readonly match: string;
   readonly every: string;
@@ -95,7 +95,7 @@ export function topCommand(): Command {
     "top",
     "show the busiest tubes and keep refreshing; s changes the sort column, / filters, q quits",
   )
-    .option("-n <times>", "number of refreshes (default: no limit)", positive, Number.POSITIVE_INFINITY)
+    .option("-n <times>", "number of refreshes (default: no limit)", positive)
     .addOption(sortOption(TOP_COLUMNS, "ready"))
     .option("--match <glob>", "only tubes whose names match the pattern, or contain the text", "")
     .option("--every <time>", "interval", interval, "1")
@@ -104,7 +104,7 @@ export function topCommand(): Command {
         const keys = new TopKeys(TOP_COLUMNS, options.sort, options.match);
         let [view, before]: (View | undefined)[] = [];
         const terminal = listen(keys, () => view !== undefined && show(view, before, keys, options));
-        for (let time = 0; time < options.n && !keys.isOver; time++) {
+        for (let time = 0; time < (options.n ?? Number.POSITIVE_INFINITY) && !keys.isOver; time++) {
           if (time > 0)
             await sleep(Number(options.every) * 1000, undefined, { signal: terminal.signal }).catch(() => {});
           if (keys.isOver) break;
@@ -143,7 +143,7 @@ function show(view: View, before: View | undefined, keys: TopKeys, options: TopO
   }
   const { stats } = view;
   const isTerminal = process.stdout.isTTY === true;
-  const most = isTerminal ? Math.max(3, (process.stdout.rows ?? ROWS_DEFAULT) - 4) : rows.length;
+  const most = isTerminal ? Math.max(3, (process.stdout.rows || ROWS_DEFAULT) - 4) : rows.length;
   const head = [
     `ready ${stats["current-jobs-ready"]}  reserved ${stats["current-jobs-reserved"]}`,
     `delayed ${stats["current-jobs-delayed"]}  buried ${stats["current-jobs-buried"]}`,
@@ -154,7 +154,9 @@ function show(view: View, before: View | undefined, keys: TopKeys, options: TopO
   if (isTerminal) process.stdout.write(HOME_AND_CLEAR);
   print(`${head}\n${order}${filter}`);
   const shown = rows.slice(0, most);
-  if (isTerminal) process.stdout.write(fittedText(shown, keys.sort, process.stdout.columns));
+  // A terminal without a size says 0.
+  const width = process.stdout.columns || Number.POSITIVE_INFINITY;
+  if (isTerminal) process.stdout.write(fittedText(shown, keys.sort, width));
   else process.stdout.write(rowsText(shown, TOP_COLUMNS, false));
 }
 
