@@ -1,6 +1,6 @@
 // Manual pages in roff, from the program's own help about options, tools and settings.
 
-import type { Command } from "commander";
+import { type Command, Help, type Option } from "commander";
 
 /** Escapes text for roff: no escapes, no requests, and hyphens that readers can copy. */
 const escaped = (text: string): string =>
@@ -30,10 +30,13 @@ const entriesOf = (tool: Command, path: string): string => {
   const name = `${path} ${tool.name()}`;
   if (tool.commands.length > 0) return tool.commands.map((child) => entriesOf(child, name)).join("");
   const own = tool.options.filter(({ long }) => !isCommon(tool) || !COMMON.includes(`${long}`));
-  const options = own.map(({ flags, description }) => entry(flags, description));
+  const options = own.map(optionEntry).join("");
   const synopsis = `${name} ${tool.usage().replace("[options] ", "").replace("[options]", "")}`.trim();
-  return `${entry(synopsis, tool.description())}.RS\n${options.join("")}.RE\n`;
+  return entry(synopsis, tool.description()) + (options === "" ? "" : `.RS\n${options}.RE\n`);
 };
+
+/** With its words and its default, as in the help. */
+const optionEntry = (option: Option): string => entry(option.flags, new Help().optionDescription(option));
 
 const asksServer = (tool: Command): boolean => isCommon(tool) || tool.commands.some(asksServer);
 
@@ -43,7 +46,7 @@ function toolPage(tool: Command, version: string): string {
     ? `.SH COMMON OPTIONS\n${escaped(`${COMMON.join(", ")}: see`)}\n.BR runnerbean (1).\n`
     : "";
   return (
-    head(name, 1, version, tool.description()) +
+    head(name, 1, version, tool.description().split(/[;.]/)[0]!) +
     `.SH COMMANDS\n${entriesOf(tool, "runnerbean")}${common}.SH SEE ALSO\n.BR runnerbean (1)\n`
   );
 }
@@ -53,7 +56,7 @@ function commonOptions(tools: Command): string {
   const all = tools.commands.flatMap((tool) => [tool, ...tool.commands]).filter(isCommon);
   return COMMON.map((flag) => {
     const option = all.flatMap(({ options }) => options).find(({ long }) => long === flag);
-    return option === undefined ? "" : entry(option.flags, option.description);
+    return option === undefined ? "" : optionEntry(option);
   }).join("");
 }
 

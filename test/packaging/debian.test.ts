@@ -95,6 +95,9 @@ describe("the package for Debian", () => {
     assert.match(page("man1/runnerbean-put.1.gz"), /^\.B \\-\\-unique <key>/m);
     const longest = Math.max(...tools.map((tool) => page(`man1/runnerbean-${tool}.1.gz`).split("\n").length));
     assert.ok(longest < 250, `${longest} lines`);
+    assert.match(page("man1/runnerbean-put.1.gz"), /with \\-\\-unique: .*"refuse", "keep", "replace"/);
+    assert.match(page("man1/runnerbean-put.1.gz"), /^runnerbean\\-put \\- store a job$/m);
+    assert.doesNotMatch(page("man1/runnerbean-completion.1.gz"), /^\.RS\n\.RE/m);
     // The options of all tools stand in one page.
     assert.doesNotMatch(page("man1/runnerbean-put.1.gz"), /^\.B \\-\\-token/m);
     assert.match(page("man1/runnerbean.1.gz"), /^\.B \\-\\-token <token>/m);
