@@ -137,16 +137,16 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "buried jobs come in another order": 92,
   "a job that moves forgets its unique key": 13,
   "a key stays behind when its job has gone to another shard": 13,
-  "a job comes to a tube that is full": 4,
-  "a job that is not taken is lost": 4,
+  "a job comes to a tube that is full": 13,
+  "a job that is not taken is lost": 13,
   "a job that moves forgets when it expires": 4,
   "a job that its holder hands on to another shard is no release": 2,
   "a job that its holder hands on to another shard has lost an attempt": 165,
-  "a job that its holder hands on, and that is refused, is nobody's": 178,
-  "a dead job does not leave for the dead-letter tube of another shard": 45,
-  "a dead job is refused by a tube that is full": 185,
-  "a dead job lives again where dead ones go": 45,
-  "a tube that has room for a byte takes any body": 3,
+  "a job that its holder hands on, and that is refused, is nobody's": 108,
+  "a dead job does not leave for the dead-letter tube of another shard": 92,
+  "a dead job is refused by a tube that is full": 108,
+  "a dead job lives again where dead ones go": 21,
+  "a tube that has room for a byte takes any body": 7,
   "a list of all jobs ends where all of its shards have rested": 42,
   "a job on its way to another shard is not listed": 330,
   "the number synced is published too early": 8,
@@ -188,20 +188,20 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "attempts are not reset at a kick": 3,
   "a back-off is not spread": 4,
   "a full tube takes one job more": 7,
-  "a group's turn is forgotten with its last job": 4,
+  "a group's turn is forgotten with its last job": 16,
   "a group at its limit goes on": 16,
   "a limit that is taken away serves nobody": 44,
-  "a rate is ignored": 9,
+  "a rate is ignored": 12,
   "nobody who waits is served when there is a token again": 9,
-  "a token comes some milliseconds late": 216,
-  "a bucket keeps twice as many tokens as it should": 9,
+  "a token comes some milliseconds late": 168,
+  "a bucket keeps twice as many tokens as it should": 12,
   "SET is said before tubes have it": 3,
   "of jobs that could have a key the one with the smallest id has it at a start": 23,
   "the first reservation, which ends a key, is not logged": 10,
   "a job that a put replaces has its old body after a restart": 120,
   "a put that is to debounce a job leaves it as it is": 14,
   "a job that update-job sends to another shard keeps its priority": 18,
-  "a put that replaces a job that waits for a batch makes it ready": 18,
+  "a put that replaces a job that waits for a batch makes it ready": 139,
   "a tick's job comes into a tube that is full": 27,
   "a part of a body is copied from the wrong place": 2,
   "of more than 40 commands behind a wait one is dropped": 3,
@@ -231,13 +231,13 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a job that has come from another shard has never failed": 2,
   "a job has one attempt more than it should": 3,
   "a job that a put replaces keeps its priority": 135,
-  "buried jobs come back in another order": 16,
+  "buried jobs come back in another order": 14,
   "a batch over several shards is not in the order of turns": 13,
   "ticks come although the server drains": 3,
-  "what a worker holds at a cancel is spared by the pass only": 120,
-  "what a worker holds at a cancel is spared unlogged": 15,
+  "what a worker holds at a cancel is spared by the pass only": 44,
+  "what a worker holds at a cancel is spared unlogged": 44,
   "a member that expires and is buried is still open": 4,
-  "a job that comes back does not get its key": 68,
+  "a job that comes back does not get its key": 129,
 };
 
 describe("simulation", () => {
@@ -289,7 +289,9 @@ describe("simulation with a planted bug (canary)", () => {
   const moved: string[] = [];
   after(() => {
     if (moved.length > 0)
-      console.error(`FOUND_LAST in ${import.meta.filename} is out of date:\n${moved.join("\n")}`);
+      console.error(
+        `NOTE FOUND_LAST in ${import.meta.filename} is out of date, which takes minutes; run by itself, the file says what to change:\n${moved.join("\n")}`,
+      );
   });
 
   const clean = new Set<string>();

@@ -267,7 +267,9 @@ async function reseed(text: string, options: InitOptions & { binlog: string; yes
 }
 
 export function replicaCommand(): Command {
-  const command = new Command("runnerbean replica").description("create, check and show a group of servers on NATS JetStream");
+  const command = new Command("runnerbean replica").description(
+    "create, check and show a group of servers on NATS JetStream",
+  );
   const url = "nats://a:4222,b:4222,c:4222/GROUP";
   const ofStream = (each: Command): Command =>
     each

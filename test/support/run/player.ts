@@ -170,9 +170,10 @@ export class Player {
     for (const what of failures) console.log(`  ✖ ${what.split("\n", 1)[0]}`);
   }
 
+  /** Tells lines that begin with NOTE, too, where all tests pass. */
   #tellSaid(said: readonly Said[], hasFailed: (file: string) => boolean): void {
     for (const { file, text } of said)
-      if (this.#options.showsAll || hasFailed(file)) process.stdout.write(text);
+      if (this.#options.showsAll || hasFailed(file) || text.startsWith("NOTE ")) process.stdout.write(text);
   }
 }
 
