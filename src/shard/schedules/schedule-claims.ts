@@ -63,6 +63,8 @@ interface ScheduleClaimsOptions {
   readonly port: ReplyPort;
   readonly lastRecord: () => number;
   readonly wallMs: () => number;
+  /** Called before a claim begins, and before a schedule is frozen: see ScheduleTurns. */
+  readonly catchUp: (schedule?: Schedule) => void;
   /** Returns a number greater than all before it on any shard. */
   readonly nextNumber: () => number;
   /** Called before the others forget a schedule that has moved here. */
@@ -118,9 +120,10 @@ export class ScheduleClaims {
 
   /** Claims a name: asks all other shards for it. */
   begin(name: string, id: number): Claim {
-    const { schedules, shard, shards, nextNumber } = this.#options;
+    const { schedules, shard, shards, nextNumber, catchUp } = this.#options;
     assert(!this.#open.has(name), "a shard claims a name once at a time");
     assert(shards > 1, "a single shard claims no names");
+    catchUp();
     this.#lastTransfer = (this.#lastTransfer + 1) % TRANSFERS;
     const transfer = this.#lastTransfer;
     const claim: Claim = {
@@ -207,10 +210,12 @@ export class ScheduleClaims {
   /** Freezes the schedule of this name, if it is here, and describes it to the other shard. */
   #yield({ name, number, from: to, transfer }: Question): void {
     assert(to !== this.#options.shard, "a shard yields a name to another");
-    const { table } = this.#options.schedules;
+    const { schedules, catchUp } = this.#options;
+    const { table } = schedules;
     const schedule = table.get(name);
     let attributes = new Uint8Array(0);
     if (schedule !== undefined) {
+      catchUp(schedule);
       if (!schedule.isFrozen) schedule.frozenAtJump = table.jumps;
       schedule.freezers.set(to, number);
       table.setTimer(schedule);

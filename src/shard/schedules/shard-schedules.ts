@@ -119,14 +119,26 @@ export class ScheduleTurns {
     this.#lookAtMs = table.nextAtMs <= wallMs ? 0 : Math.min(dueAtMs, nowMs + LOOK_MS);
   }
 
+  /**
+   * Makes up for a step of the clock before a claim: the next look may be a second away. Ends the
+   * hold of a schedule that is about to be frozen, if the time for it has come.
+   */
+  catchUp(nowMs: number, schedule?: Schedule): void {
+    const wallMs = this.wallMs(nowMs);
+    this.#lookForSteps(this.#wallOffsetMs());
+    if (this.#held !== undefined && schedule !== undefined && schedule.heldMs > 0)
+      this.#schedules.endHold(schedule, wallMs);
+  }
+
   #lookForSteps(offsetMs: number): void {
+    const { table } = this.#schedules;
     if (offsetMs > this.#offsetMs + BACK_MS_MAX) {
-      this.#schedules.table.jumps++;
-      this.#held = this.#schedules.table.held.values();
+      table.jumps++;
+      if (table.held.size > 0) this.#held = table.held.values();
     }
     this.#offsetMs = offsetMs;
     if (offsetMs < this.#highestOffsetMs - BACK_MS_MAX) {
-      this.#suspects = this.#schedules.table.values();
+      this.#suspects = table.values();
       this.#highestOffsetMs = offsetMs;
     } else this.#highestOffsetMs = Math.max(this.#highestOffsetMs, offsetMs);
   }
@@ -430,6 +442,7 @@ export class ShardSchedules {
       schedules,
       lastRecord: () => records?.lastNumber ?? 0,
       wallMs: () => this.wallMs(),
+      catchUp: (schedule) => this.turns.catchUp(nowMs(), schedule),
       onSettled: (id) => slicedCommands.settled(id),
     });
     this.#setter = new ScheduleSetter({ ...options, claims: this.claims, wallMs: () => this.wallMs() });

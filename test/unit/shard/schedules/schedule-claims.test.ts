@@ -60,6 +60,7 @@ interface Message {
 interface Node {
   readonly schedules: Schedules;
   readonly claims: ScheduleClaims;
+  readonly turns: ScheduleTurns;
   /** Ids whose commands may continue. */
   readonly settled: number[];
   /** How often a schedule has moved here. */
@@ -72,6 +73,7 @@ const wordsOf = ({ kind, from, to }: Message): string => `${KINDS[kind]} ${from}
 class Shards {
   readonly nodes: readonly Node[];
   wallMs = 0;
+  #nowMs = 0;
   #lastNumber = 0;
   #said: Message[] = [];
 
@@ -90,15 +92,26 @@ class Shards {
         this.#said.push({ kind, from: shard, to, transfer, body: port.target });
       },
     };
+    const clocks = { wallOffsetMs: () => this.wallMs, clock: () => 0, mayLog: () => true };
+    const turns = new ScheduleTurns({ schedules, ...clocks });
     const claims = new ScheduleClaims({
       ...{ schedules, shard, shards, lastRecord: () => 0, wallMs: () => this.wallMs },
       port: port as Partial<ReplyPort> as ReplyPort,
+      catchUp: (schedule) => turns.catchUp(0, schedule),
       nextNumber: () => ++this.#lastNumber,
       onMove: () => void node.moves++,
       onSettled: (id) => void settled.push(id),
     });
-    const node: Node = { schedules, claims, settled, moves: 0 };
+    const node: Node = { schedules, claims, turns, settled, moves: 0 };
     return node;
+  }
+
+  /** Sets the wall clock, and lets one shard look at it. */
+  look(shard: number, wallMs: number): void {
+    const { turns } = this.nodes[shard]!;
+    this.wallMs = wallMs;
+    this.#nowMs += 2000;
+    while (turns.dueAtMs <= this.#nowMs) turns.step(this.#nowMs);
   }
 
   /** What is under way: "kind from>to". */
@@ -115,6 +128,17 @@ class Shards {
       span.set(body, 0, body.length);
       this.nodes[to]!.claims.take(kind, from, transfer, span);
     }
+  }
+
+  /** Sets a schedule whose next tick has gone back with the wall clock, which was at `right`. */
+  putHeld(shard: number, right: number): Schedule {
+    const schedule = this.put(shard, 5, 1, right + EVERY_MS);
+    schedule.anchorMs = right;
+    this.look(shard, right);
+    assert.equal(schedule.nextMs, right + EVERY_MS);
+    this.look(shard, 1000);
+    assert.ok(schedule.nextMs < right && schedule.heldMs > right, "the clock went back");
+    return schedule;
   }
 
   /** Sets a schedule on a shard, without a claim. */
@@ -355,29 +379,17 @@ describe("the end of another shard's claim", () => {
   it("brings back the tick from before the clock went back, if it was set right meanwhile", () => {
     const shards = new Shards(2);
     const [own, other] = shards.nodes as [Node, Node];
-    const { schedules } = other;
-    const clocks = { wallOffsetMs: () => shards.wallMs, clock: () => 0, mayLog: () => true };
-    const turns = new ScheduleTurns({ schedules, ...clocks });
     const right = 1000 * EVERY_MS;
-    const schedule = shards.put(1, 5, 1, right + EVERY_MS);
-    schedule.anchorMs = right;
-    let nowMs = 0;
-    const look = (wallMs: number): number => {
-      shards.wallMs = wallMs;
-      nowMs += 2000;
-      while (turns.dueAtMs <= nowMs) turns.step(nowMs);
-      return schedule.nextMs;
-    };
-    assert.equal(look(right), right + EVERY_MS);
-    assert.ok(look(1000) < right, "the clock went back");
+    const schedule = shards.putHeld(1, right);
     const claim = own.claims.begin("s", 70);
     shards.deliver(/claim/);
     shards.deliver(/yield/);
-    assert.ok(look(right) < right, "nothing moves the tick of a schedule that is frozen");
+    shards.look(1, right);
+    assert.ok(schedule.nextMs < right, "nothing moves the tick of a schedule that is frozen");
     own.claims.end(claim, 0);
     shards.deliver(/end/);
     assert.deepEqual(
-      [schedule.nextMs, schedule.heldMs, schedules.table.timers.nextAtMs],
+      [schedule.nextMs, schedule.heldMs, other.schedules.table.timers.nextAtMs],
       [right + EVERY_MS, 0, right + EVERY_MS],
     );
   });
@@ -385,14 +397,39 @@ describe("the end of another shard's claim", () => {
   it("leaves the hold of a schedule if the clock stayed behind", () => {
     const shards = new Shards(2);
     const [own, other] = shards.nodes as [Node, Node];
-    const schedule = shards.put(1, 5, 1);
-    other.schedules.table.setHeld(schedule, 1000 + 2 * EVERY_MS);
+    const schedule = shards.put(1, 5, 1, EVERY_MS);
+    shards.look(1, 0);
+    other.schedules.table.setHeld(schedule, 2 * EVERY_MS);
     const claim = own.claims.begin("s", 70);
     shards.deliver(/claim/);
     shards.deliver(/yield/);
     own.claims.end(claim, 0);
     shards.deliver(/end/);
-    assert.deepEqual([schedule.nextMs, schedule.heldMs], [1000, 1000 + 2 * EVERY_MS]);
+    assert.deepEqual([schedule.nextMs, schedule.heldMs], [EVERY_MS, 2 * EVERY_MS]);
+  });
+
+  it("finds the tick from before the clock went back, if it was set right just before the claim", () => {
+    const shards = new Shards(2);
+    const [own] = shards.nodes as [Node, Node];
+    const right = 1000 * EVERY_MS;
+    shards.putHeld(1, right);
+    // Only the shard that claims the name has seen this step.
+    shards.look(0, right);
+    const claim = own.claims.begin("s", 70);
+    shards.deliver(/claim/);
+    shards.deliver(/yield/);
+    const { nextMs, heldMs } = claim.found!.progress;
+    assert.deepEqual([nextMs, heldMs], [right + EVERY_MS, 0]);
+  });
+
+  it("leaves the hold of a schedule that comes to a shard without any, if the clock stayed behind", () => {
+    const shards = new Shards(2);
+    const [own] = shards.nodes as [Node, Node];
+    own.claims.begin("s", 70);
+    const schedule = shards.put(0, 5, 1, EVERY_MS);
+    own.schedules.table.setHeld(schedule, 2 * EVERY_MS);
+    shards.look(0, 0);
+    assert.deepEqual([schedule.nextMs, schedule.heldMs], [EVERY_MS, 2 * EVERY_MS]);
   });
 
   it("changes nothing on a shard whose schedule another one has set since", () => {
