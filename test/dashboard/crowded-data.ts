@@ -1,6 +1,7 @@
 // A server with everything as long and as many as it may be: names of 200 characters, thousands of
 // tubes and connections. For tests and screenshots.
 
+import assert from "node:assert/strict";
 import { WireClient } from "../support/server/wire-client.ts";
 
 /** Names without a place to break. */
@@ -11,9 +12,16 @@ const LONG_TUBE: string = longName("orders-of-");
 export const LONG_DEAD: string = longName("dead-of-");
 const LONG_BATCH: string = longName("import-of-");
 const LONG_SCHEDULE: string = longName("nightly-", 128);
-const LONG_WORKER = longName("worker-", 64);
+const LONG_WORKER = longName("worker-", 63);
 const REASON = "SMTP%20550:%20no%20such%20user%20at%20this%20host;%20".repeat(3);
 const AT_ONCE = 500;
+
+/** Sends a command that must succeed: a page without the data would pass every test. */
+async function say(client: WireClient, command: string, answer: RegExp): Promise<string> {
+  const { line } = await client.ask(command);
+  assert.match(line, answer, command);
+  return line;
+}
 
 interface Crowd {
   readonly tubes: number;
@@ -25,38 +33,39 @@ export async function crowd(port: number, { tubes, clients }: Crowd): Promise<Wi
   const connect = () => WireClient.connect({ port, host: "127.0.0.1" });
   const client = await connect();
   const put = async (tube: string, options = "", body = "long ".repeat(40)): Promise<string> =>
-    (await client.ask(`put-in-tube ${tube} 0 0 600 ${body.length} ${options}\r\n${body}`)).line.split(
+    (await say(client, `put-in-tube ${tube} 0 0 600 ${body.length}${options}\r\n${body}`, /^INSERTED/)).split(
       " ",
     )[1]!;
-  await client.ask(`name ${LONG_WORKER}`);
-  await client.ask(`set-tube * max-attempts=2 dead-letter=${LONG_DEAD}`);
-  await client.ask(`set-tube ${LONG_TUBE} backoff=10 rate=1000000/3600`);
+  const reserve = (id: string): Promise<string> => say(client, `reserve-job ${id}`, /^RESERVED/);
+  const bury = (id: string): Promise<string> => say(client, `bury ${id} 0 reason=${REASON}`, /^BURIED/);
+  await say(client, `name ${LONG_WORKER}`, /^NAMED/);
+  await say(client, `set-tube * max-attempts=2 dead-letter=${LONG_DEAD}`, /^SET/);
+  await say(client, `set-tube ${LONG_TUBE} backoff=10 rate=1000000/3600`, /^SET/);
   for (let n = 0; n < 3; n++) await put(LONG_TUBE);
   for (let n = 0; n < 60; n++) {
     const id = await put(
       n < 30 ? LONG_TUBE : longName(`orders-${n}-`),
-      n < 30 ? "" : `group=${LONG_TUBE.slice(0, 100)}`,
+      n < 30 ? "" : ` group=${LONG_TUBE.slice(0, 100)}`,
     );
     for (let attempt = 0; attempt < 2; attempt++) {
-      await client.ask(`reserve-job ${id}`);
-      await client.ask(`release ${id} 0 0 reason=${REASON}`);
-      await client.ask(`kick-job ${id}`);
+      await reserve(id);
+      await say(client, `release ${id} 0 0 reason=${REASON}`, /^RELEASED/);
     }
   }
   for (let n = 0; n < 4; n++) {
     const id = await put(LONG_TUBE);
-    await client.ask(`reserve-job ${id}`);
-    await client.ask(`bury ${id} 0 reason=${REASON}`);
+    await reserve(id);
+    await bury(id);
   }
-  await client.ask(`set-schedule ${LONG_SCHEDULE} ${LONG_TUBE} 0 0 60 1 every=86399\r\nx`);
-  await client.ask(`open-batch ${LONG_BATCH}`);
+  await say(client, `set-schedule ${LONG_SCHEDULE} ${LONG_TUBE} 0 0 60 1 every=86399\r\nx`, /^SET/);
+  await say(client, `open-batch ${LONG_BATCH}`, /^OPENED/);
   for (let n = 0; n < 4; n++) {
-    const id = await put(LONG_TUBE, `batch=${LONG_BATCH}`);
-    await client.ask(`reserve-job ${id}`);
-    if (n < 2) await client.ask(`bury ${id} 0 reason=${REASON}`);
-    else if (n < 3) await client.ask(`delete ${id}`);
+    const id = await put(LONG_TUBE, ` batch=${LONG_BATCH}`);
+    await reserve(id);
+    if (n < 2) await bury(id);
+    else if (n < 3) await say(client, `delete ${id}`, /^DELETED/);
   }
-  await client.ask(`commit-batch ${LONG_BATCH}`);
+  await say(client, `commit-batch ${LONG_BATCH}`, /^COMMITTED/);
   for (let from = 0; from < tubes; from += AT_ONCE) {
     const names = Array.from({ length: Math.min(AT_ONCE, tubes - from) }, (_, n) => `customer-${from + n}`);
     client.send(names.map((name) => `put-in-tube ${name} 0 0 60 1\r\nx\r\n`).join(""));
@@ -69,10 +78,11 @@ export async function crowd(port: number, { tubes, clients }: Crowd): Promise<Wi
         Array.from({ length: Math.min(AT_ONCE, clients - from) }, async (_, n) => {
           const other = await connect();
           const tube = n % 5 === 0 ? LONG_TUBE : `customer-${from + n}`;
-          await other.ask(`name ${n % 5 === 0 ? LONG_WORKER : `mailer-${from + n}`}`);
-          await other.ask(`use ${tube}`);
-          for (const name of [LONG_DEAD, longName("watched-"), tube]) await other.ask(`watch ${name}`);
-          if (n < 3) await other.ask(`reserve-with-timeout 0`);
+          await say(other, `name ${n % 5 === 0 ? LONG_WORKER : `mailer-${from + n}`}`, /^NAMED/);
+          await say(other, `use ${tube}`, /^USING/);
+          for (const name of [LONG_DEAD, longName("watched-"), tube])
+            await say(other, `watch ${name}`, /^WATCHING/);
+          if (n < 3) await say(other, "reserve-with-timeout 0", /^RESERVED/);
           return other;
         }),
       )),

@@ -19,6 +19,9 @@ const FAULTS = `(() => {
   };
   const top = document.querySelector("dialog[open]") ?? document.body;
 
+  if (top !== document.body && top.scrollWidth > top.clientWidth + SLACK)
+    faults.push("scrolls sideways: dialog");
+
   // --- Controls ---
   const reached = [];
   for (const control of top.querySelectorAll("a[href], button, input, select, textarea, summary")) {

@@ -50,7 +50,7 @@ const DIALOGS = [
   ["#/tubes/sync-dead", ["Redrive…"]],
   [`#/tubes/${LONG}`, ["Pause…", "Clear…"]],
   ["#/jobs/1", ["Put again…", "Update…", "Delete…"]],
-  ["#/connections", ["Close the connection"]],
+  [`#/connections?tube=${encodeURIComponent(LONG)}`, ["Close the connection"]],
   ["#/schedules", ["Pause… the schedule a-name", "Run now… the schedule a-name"]],
   ["#/batches", ["Cancel… the batch a-name"]],
   [`#/batches/${LONG}`, ["Commit…", "Cancel…"]],
@@ -82,7 +82,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
   /** What is as long as it may be. */
   const fillWithLongNames = async (): Promise<void> => {
     const client = await WireClient.connect({ port: living.served.port, host: "127.0.0.1" });
-    await client.ask(`name ${LONG.slice(0, 100)}`);
+    assert.equal((await client.ask(`name ${LONG.slice(0, 63)}`)).line, "NAMED");
     await client.ask(`use ${LONG}`);
     await client.ask(`watch ${LONG}`);
     const { line } = await client.put("x".repeat(200));
@@ -136,6 +136,10 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     const page = await living.browser.newPage();
     await page.setContent(BAD_PAGE);
     assert.deepEqual(await layoutFaults(page), BAD_PAGE_FAULTS);
+    await page.setContent(
+      `<dialog open style="width: 200px; overflow: auto"><p>${"w".repeat(500)}</p></dialog>`,
+    );
+    assert.deepEqual(await layoutFaults(page), ["scrolls sideways: dialog"]);
     await page.close();
   });
 

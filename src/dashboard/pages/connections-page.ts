@@ -130,7 +130,7 @@ function row(each: ConnectionRow, mayClose: boolean, context: PageContext): Part
       ${inList(watches.slice(0, SHOWN_TUBES).map(tubeAnchor))}
       ${watchCount > SHOWN_TUBES ? html`<span class="quiet">and ${exact(watchCount - SHOWN_TUBES)} more</span>` : nothing}
     </td>
-    <td class="left rest-line ${held === 0 ? "none" : ""}" data-label="holds">${heldJobs(each)}</td>
+    <td class="left rest-line pieces ${held === 0 ? "none" : ""}" data-label="holds">${heldJobs(each)}</td>
     <td class="optional">${bytes(bytesIn)}, ${bytes(bytesOut)}</td>
     ${
       mayClose
