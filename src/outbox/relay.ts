@@ -109,10 +109,10 @@ export class Relay {
   #session: WireSession | undefined;
   #database: Database | undefined;
   readonly #stopping = new AbortController();
-  /** There may be rows that the last look didn't see. */
-  #isNotified = true;
+  /** There may be rows that the last look didn't see, or that had no room in their tube's turn. */
+  #hasMore = true;
   #wake: (() => void) | undefined;
-  /** Tubes that have waiting rows, in the order in which they take turns. */
+  /** Tubes that the last look found, and that have had no turn since. */
   #tubes: string[] = [];
   readonly #held = new Map<string, Held>();
   /**
@@ -172,7 +172,7 @@ export class Relay {
       // Notifications first: a row between them and the first look would be missed otherwise.
       await onDatabase(
         database.listen(this.#sql.channel, () => {
-          this.#isNotified = true;
+          this.#hasMore = true;
           this.#wake?.();
         }),
       );
@@ -182,7 +182,7 @@ export class Relay {
       throw error;
     }
     this.#database = database;
-    this.#isNotified = true;
+    this.#hasMore = true;
     this.counts.databaseReconnects++;
     tell(`connected to PostgreSQL at ${database.where}, table ${table}`);
   }
@@ -210,7 +210,7 @@ export class Relay {
     if (side === "server") this.#session = undefined;
     else this.#database = undefined;
     this.#tubes = [];
-    this.#isNotified = true;
+    this.#hasMore = true;
     if (message !== this.#lastProblem) this.#options.tell(`${message}; trying again until it works`);
     this.#lastProblem = message;
     const delayMs = Math.min(RETRY_MS_MAX, RETRY_MS * 2 ** this.#failures++) * (1 - Math.random() / 2);
@@ -230,12 +230,12 @@ export class Relay {
   async #work(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       if (this.#tubes.length === 0) {
-        if (!this.#isNotified) await this.#idle();
-        this.#isNotified = false;
+        if (!this.#hasMore) await this.#idle();
+        this.#hasMore = false;
         await this.#look();
       }
       const tubes = this.#tubes.splice(0, TUBES_A_ROUND);
-      if (tubes.length > 0) this.#tubes.push(...(await this.#round(tubes)));
+      if (tubes.length > 0) this.#tubes.unshift(...(await this.#round(tubes)));
       this.#failures = 0;
       this.#lastProblem = "";
     }
@@ -260,7 +260,11 @@ export class Relay {
     this.#tubes = [...all].filter((tube) => (this.#held.get(tube)?.untilMs ?? 0) <= now);
   }
 
-  /** Relays some rows of these tubes. Returns the tubes that may have more. */
+  /**
+   * Relays some rows of these tubes. Returns the tubes whose turn is still to come, because the bytes
+   * of a round were used up. A tube with more rows waits for the next look, so that none waits for
+   * the end of another one's backlog.
+   */
   async #round(wanted: readonly string[]): Promise<string[]> {
     const database = this.#database!;
     const query = (text: string, values?: readonly unknown[]): Promise<readonly DatabaseRow[]> =>
@@ -285,11 +289,13 @@ export class Relay {
     if (lost !== undefined) throw new SideFailed("server", lost.error!.message);
     const taken = Map.groupBy(found, ({ tube }) => tube as string);
     const isCut = found.reduce((bytes, row) => bytes + Number(row["bytes"]), 0) >= BYTES_A_ROUND;
+    const end = isCut ? tubes.indexOf(found.at(-1)!["tube"] as string) + 1 : tubes.length;
     const now = performance.now();
-    return tubes.filter(
-      (tube, index) =>
-        (isCut || taken.get(tube)?.length === most[index]) && (this.#held.get(tube)?.untilMs ?? 0) <= now,
-    );
+    const hasMore = (tube: string, index: number): boolean =>
+      ((isCut && index === end - 1) || taken.get(tube)?.length === most[index]) &&
+      (this.#held.get(tube)?.untilMs ?? 0) <= now;
+    this.#hasMore ||= tubes.slice(0, end).some(hasMore);
+    return tubes.slice(end);
   }
 
   /** Resolves when each row has an outcome. */

@@ -345,6 +345,46 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     assert.deepEqual(await bench.bodies("a"), bodies);
   });
 
+  /** The id of the only job of the tube `late`. */
+  const lateId = async (bench: Bench): Promise<number> => {
+    const [, found = ""] = await ask(bench, "use late", "peek-ready");
+    return Number(/^FOUND (\d+) /.exec(found)?.[1]);
+  };
+
+  it("lets a new tube take its turn before the end of another one's backlog", async (t) => {
+    const bench = await benchFor(t, ["--shards", "1"]);
+    const { table } = bench;
+    const rows = 20_000;
+    // The first row of the new tube is committed with the first round.
+    await postgres.query(`INSERT INTO ${table} (tube, body) SELECT 'a', 'x' FROM generate_series(1, ${rows});
+CREATE TABLE ${table}_seen (it int);
+CREATE FUNCTION ${table}_late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF NOT EXISTS (SELECT FROM ${table}_seen) THEN
+    INSERT INTO ${table}_seen VALUES (1);
+    INSERT INTO ${table} (tube, body) VALUES ('late', 'x');
+  END IF;
+  RETURN NULL;
+END $$`);
+    await postgres.query(
+      `CREATE TRIGGER late AFTER DELETE ON ${table} FOR EACH STATEMENT EXECUTE FUNCTION ${table}_late()`,
+    );
+    bench.relay();
+    await eventually("all rows are put", () => bench.isEmpty());
+    const id = await lateId(bench);
+    assert.ok(id <= rows / 2, `job ${id} of ${rows + 1}`);
+  });
+
+  it("lets all tubes take their turns when one has large bodies", async (t) => {
+    const bench = await benchFor(t, ["--shards", "1", "-z", "2000000"]);
+    const rows = 40;
+    await postgres.query(`INSERT INTO ${bench.table} (tube, body)
+SELECT 'a', repeat('x', 1000000) FROM generate_series(1, ${rows}) UNION ALL SELECT 'late', 'x'`);
+    bench.relay();
+    await eventually("all rows are put", () => bench.isEmpty());
+    const id = await lateId(bench);
+    assert.ok(id <= rows / 2, `job ${id} of ${rows + 1}`);
+  });
+
   it("prints the SQL, for a table of any schema, and refuses other names", async () => {
     const { stdout } = await runTool(["outbox", "init", postgres.url, "--table", "shop.events"]);
     await postgres.query(`CREATE SCHEMA shop; ${stdout}`);
