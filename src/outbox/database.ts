@@ -36,8 +36,9 @@ export class Database {
   static async open({ url, limitMs }: DatabaseOptions, onLost: () => void = () => {}): Promise<Database> {
     // Only here: no other tool, and no server, loads the package.
     const { Client } = await import("pg");
+    checkUrl(url);
     const client = new Client({
-      connectionString: urlOf(url),
+      connectionString: url,
       application_name: "runnerbean outbox",
       connectionTimeoutMillis: CONNECT_MS,
       query_timeout: limitMs,
@@ -81,10 +82,13 @@ export class Database {
   }
 }
 
-function urlOf(url: string): string {
-  if (/^postgres(?:ql)?:\/\//.test(url)) return url;
+/** Throws CommandFailed, since no new attempt helps. A password can be before the last @, or after `?`. */
+export function checkUrl(url: string): void {
+  // PostgreSQL allows a URL without a host.
+  if (/^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url.replace("@/", "@localhost/"))) return;
+  const shown = url.replace(/^([a-z]+:\/\/)?.*@/s, "$1***@").replace(/(\?|password).*/is, "$1***");
   throw new CommandFailed(
-    `${url.replace(/:[^:@/]*@/, ":***@")} is not the URL of a database: postgres://user@host:5432/name`,
+    `${shown} is not the URL of a database: postgres://user@host:5432/name`,
     ExitCode.BadArguments,
   );
 }

@@ -27,7 +27,7 @@ import {
 import { clientName } from "../client/link.ts";
 import { PUT_REPLIES, putLine } from "../client/put.ts";
 import type { Reply } from "../client/wire.ts";
-import { Database, DatabaseFailed, type DatabaseRow } from "./database.ts";
+import { checkUrl, Database, DatabaseFailed, type DatabaseRow } from "./database.ts";
 import { BODY_BYTES_MAX, statementsFor, type TableStatements } from "./table.ts";
 
 /** Rows, bytes of bodies, and tubes of a round. */
@@ -125,7 +125,9 @@ export class Relay {
   #untold = 0;
   #toldAtMs = Number.NEGATIVE_INFINITY;
 
+  /** Throws CommandFailed if `databaseUrl` is no URL. */
   constructor(options: RelayOptions) {
+    checkUrl(options.databaseUrl);
     this.#options = options;
     this.#sql = statementsFor(options.table);
   }

@@ -396,6 +396,17 @@ SELECT 'a', repeat('x', 1000000) FROM generate_series(1, ${rows}) UNION ALL SELE
     assert.equal(foreign.code, 5);
     assert.match(foreign.stderr, /is not the URL of a database/);
     assert.doesNotMatch(foreign.stderr, /secret/);
+    const wrong = [
+      ...["mysql://root:pq:cret@localhost/x", "mysql://root:pq@cret@localhost/x", "root:cret@localhost/x"],
+      ...["host=localhost password=cret", "postgres://root:cret@localhost:99999/x"],
+      ...["mysql://localhost/x?password=cret", "mysql://root:pq/cret@localhost/x"],
+    ];
+    for (const url of wrong) {
+      const relay = new RelayProcess([url]);
+      assert.equal(await relay.exited, 5, url);
+      assert.match(relay.stderr, /^runnerbean: .* is not the URL of a database: [^\n]*\n$/);
+      assert.doesNotMatch(relay.stderr, /root|pq|cret/);
+    }
     assert.deepEqual(["a", "a.b", "A", "a.b.c", "a b", ""].filter(isTableName), ["a", "a.b"]);
     assert.equal(isTableName(TABLE_DEFAULT), true);
   });
