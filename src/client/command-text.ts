@@ -46,7 +46,8 @@ function optionValue(value: unknown, name: string, isFilter: boolean): string {
   if (value === null) return "";
   if (typeof value === "number") return number(value, name);
   const text = Array.isArray(value) ? value.join(",") : value;
-  const bytes = Buffer.from(text as string).toString("latin1");
+  // Of another value, Buffer.from would make as many bytes as its `length` says.
+  const bytes = typeof text === "string" ? Buffer.from(text).toString("latin1") : "";
   const written = isFilter ? escaped(bytes) : bytes;
   if (VALUE.test(written)) return written;
   throw new TypeError(`${name} must have 1 to 200 bytes without blanks and control characters`);

@@ -332,18 +332,21 @@ export class Relay {
   /** Throws for a row that can't be a put, before anything is sent. */
   #send(row: DatabaseRow): Promise<Reply> {
     const { bytes, body, body_bytes: bodyBytes, options } = row;
+    const { rememberSeconds } = this.#options;
     if (Number(bytes) > BODY_BYTES_MAX)
       throw new RangeError(`the body has ${bytes} bytes, and the relay puts up to ${BODY_BYTES_MAX}`);
     if ((body === null) === (bodyBytes === null))
       throw new TypeError("a row has either a body or body_bytes, and this one has both or none");
-    if (typeof options !== "object" || options === null || Array.isArray(options))
-      throw new TypeError('options must be a JSON object, such as {"ttl": 3600}');
+    if (!isObject(options)) throw new TypeError('options must be a JSON object, such as {"ttl": 3600}');
+    if ("meta" in options && !isObject(options["meta"]))
+      throw new TypeError('meta must be a JSON object, such as {"trace": "7"}');
+    for (const column of ["pri", "delay", "ttr"])
+      if (column in options) throw new TypeError(`${column} is a column of the table, and no option`);
     const job = typeof body === "string" ? Buffer.from(body) : (bodyBytes as Uint8Array);
-    // A job has one key: the row's own replaces ours.
-    const ours = { unique: row["key"] as string, uniqueFor: this.#options.rememberSeconds };
     const { line, extras } = putLine(row["tube"] as string, job.length, {
-      ...("unique" in options ? {} : ours),
       ...options,
+      // A job has one key: the row's own replaces ours. What qualifies a key must not weaken ours.
+      ...("unique" in options ? {} : { ...NO_KEY, unique: row["key"] as string, uniqueFor: rememberSeconds }),
       pri: Number(row["pri"]),
       delay: Number(row["delay"]),
       ttr: Number(row["ttr"]),
@@ -389,6 +392,12 @@ export class Relay {
     if (this.#held.delete(tube) && this.#held.size === 0) this.#options.tell("no tube waits any more");
   }
 }
+
+/** Options that mean nothing without a key. */
+const NO_KEY = { uniqueUntil: undefined, onDuplicate: undefined, debounceMax: undefined };
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 const isDenied = ({ error }: Outcome): boolean => error instanceof Unauthorized;
 

@@ -150,12 +150,19 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
       { tube: "a", body: "x", options: { batch: "missing" } },
       { tube: "a", body: "x", options: { group: "g".repeat(2000) } },
       { tube: "a\r\nquit", body: "x" },
+      { tube: "a", body: "x", options: { pri: 1 } },
+      { tube: "a", body: "x", options: { delay: 1 } },
+      { tube: "a", body: "x", options: { ttl: { length: 2 ** 53 } } },
+      { tube: "a", body: "x", options: { meta: null } },
+      { tube: "a", body: "x", options: { meta: ["x"] } },
+      { tube: "a", body: "x", options: '{"__proto__": {"ttl": 1}}' },
+      { tube: "a", body: "x", options: { "ttl=1\r\nquit": 1 } },
       { tube: "a", body: "good" },
     );
     const relay = bench.relay();
     const rows = await eventually("only bad rows are left", async () => {
       const left = await bench.rows();
-      return left.length === 14 && left.every(({ error }) => error !== null) ? left : undefined;
+      return left.length === 21 && left.every(({ error }) => error !== null) ? left : undefined;
     });
     assert.deepEqual(await bench.bodies("a"), ["good"]);
     const reasons = [
@@ -173,14 +180,21 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
       /BATCH_NOT_FOUND/,
       /group must have/,
       /is not a valid tube name/,
+      /pri is a column/,
+      /delay is a column/,
+      /ttl must have/,
+      /meta must be/,
+      /meta must be/,
+      /"__proto__" is not/,
+      /ttl=1.* is not a known option/,
     ];
     for (const [index, reason] of reasons.entries()) assert.match(`${rows[index]!["error"]}`, reason);
     assert.match(relay.stderr, /set aside row 1 of tube a \(and \d+ more\): .*UNKNOWN_OPTION colour/);
     const status = await bench.tool("status");
-    assert.match(status.stdout, /^waiting\t0\nrefused\t14\n/m);
+    assert.match(status.stdout, /^waiting\t0\nrefused\t21\n/m);
     assert.match(status.stdout, /^1\ta\t[^\t]*\tUNKNOWN_OPTION colour$/m);
     const { waiting, refused, rows: shown } = JSON.parse((await bench.tool("status", "--json")).stdout);
-    assert.deepEqual([waiting, refused, shown.length, shown[0].id], [0, 14, 14, 1]);
+    assert.deepEqual([waiting, refused, shown.length, shown[0].id], [0, 21, 20, 1]);
   });
 
   it("puts rows again on demand", async (t) => {
@@ -319,6 +333,22 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     bench.relay();
     await eventually("all are done", () => bench.isEmpty());
     assert.deepEqual(await bench.bodies("a"), ["x", "y"]);
+  });
+
+  it("keeps its own key for a row that only says how long a key lasts", async (t) => {
+    const bench = await benchFor(t);
+    const options = { uniqueFor: 1, uniqueUntil: "reserve", onDuplicate: "debounce", debounceMax: 9 };
+    const key = "6f0c6b1e-8f0a-4f36-9c3e-0d9f8f0f7b12";
+    await bench.insert({ tube: "a", body: "x", key, options });
+    bench.relay();
+    await eventually("it is put", () => bench.isEmpty());
+    const other = "put-in-tube b 0 0 60 1 unique=other unique-for=1\r\nx";
+    await ask(bench, "delete 1", other, "delete 2");
+    await eventually("a key of one second is forgotten", async () =>
+      /^INSERTED /.test((await ask(bench, other)).join()),
+    );
+    const again = await ask(bench, `put-in-tube a 0 0 60 1 unique=${key}\r\nx`);
+    assert.deepEqual(again, ["DUPLICATE 1"]);
   });
 
   it("doesn't put a row again that the server has, when its key comes back", async (t) => {
