@@ -79,6 +79,7 @@ export class Database {
   /** Closes the connection, even a broken one. PostgreSQL rolls an open transaction back. */
   async close(): Promise<void> {
     await Promise.race([this.#client.end().catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
+    this.#client.connection.stream.destroy();
   }
 }
 

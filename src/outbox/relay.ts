@@ -39,6 +39,8 @@ const RETRY_MS = 50;
 const RETRY_MS_MAX = 5000;
 /** Growth of the number of rows that a tube may put at once, after the server refused one. */
 const GROWTH = 4;
+/** Time for the current round after a stop; a side that hangs takes longer. */
+const STOP_MS = 5000;
 /** Time between two lines about rows that are set aside. */
 const TELL_MS = 1000;
 const ERROR_LENGTH_MAX = 1000;
@@ -160,9 +162,14 @@ export class Relay {
     await Promise.all([this.#database?.close(), this.#session?.end().catch(() => {})]);
   }
 
-  /** Ends `run` after the current round. */
+  /** Ends `run` after the current round. A side that doesn't answer is dropped. */
   stop(): void {
     this.#stopping.abort();
+    const drop = (): void => {
+      this.#session?.drop();
+      void this.#database?.close();
+    };
+    setTimeout(drop, STOP_MS).unref();
   }
 
   async #openDatabase(): Promise<void> {
@@ -343,10 +350,11 @@ export class Relay {
     for (const column of ["pri", "delay", "ttr"])
       if (column in options) throw new TypeError(`${column} is a column of the table, and no option`);
     const job = typeof body === "string" ? Buffer.from(body) : (bodyBytes as Uint8Array);
+    // A job has one key: the row's own replaces ours. What qualifies a key must not weaken ours.
+    const others = Object.entries(options).filter(([name]) => !QUALIFIERS.has(name));
+    const ours = { ...Object.fromEntries(others), unique: row["key"] as string, uniqueFor: rememberSeconds };
     const { line, extras } = putLine(row["tube"] as string, job.length, {
-      ...options,
-      // A job has one key: the row's own replaces ours. What qualifies a key must not weaken ours.
-      ...("unique" in options ? {} : { ...NO_KEY, unique: row["key"] as string, uniqueFor: rememberSeconds }),
+      ...("unique" in options ? options : ours),
       pri: Number(row["pri"]),
       delay: Number(row["delay"]),
       ttr: Number(row["ttr"]),
@@ -394,7 +402,7 @@ export class Relay {
 }
 
 /** Options that mean nothing without a key. */
-const NO_KEY = { uniqueUntil: undefined, onDuplicate: undefined, debounceMax: undefined };
+const QUALIFIERS: ReadonlySet<string> = new Set(["uniqueUntil", "onDuplicate", "debounceMax"]);
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

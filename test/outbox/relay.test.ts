@@ -278,6 +278,40 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     assert.equal(await relay.kill("SIGTERM"), 0);
   });
 
+  for (const side of ["the server", "PostgreSQL"])
+    for (const isIdle of [true, false])
+      it(`ends at SIGTERM though ${side} hangs ${isIdle ? "meanwhile" : "in a round"}`, async (t) => {
+        const bench = await benchFor(t);
+        const relay = bench.relay("--timeout", "3600", "--poll", isIdle ? "3600" : "0.01");
+        await eventually("it is idle", () => relay.stderr.includes("connected to the server"));
+        const [row] = await eventually("PostgreSQL knows it", async () => {
+          const found = await postgres.query(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'runnerbean outbox' AND query LIKE $1",
+            [`%FROM ${bench.table} WHERE%`],
+          );
+          return found.length > 0 && found;
+        });
+        const pid = side === "PostgreSQL" ? Number(row!["pid"]) : bench.server.pid;
+        process.kill(pid, "SIGSTOP");
+        try {
+          if (!isIdle) await bench.insert({ tube: "a", body: "x" });
+          if (!isIdle && side === "the server") await eventually("it has put", () => isBusy(bench));
+          assert.equal(await relay.kill("SIGTERM"), 0, relay.stderr);
+        } finally {
+          process.kill(pid, "SIGCONT");
+        }
+        assert.equal((await bench.rows()).length, isIdle ? 0 : 1);
+      });
+
+  /** Whether a relay has rows of the table locked. */
+  const isBusy = async ({ table }: Bench): Promise<boolean> => {
+    const [row] = await postgres.query(
+      "SELECT count(*) AS held FROM pg_locks WHERE relation = $1::regclass AND mode = 'RowShareLock'",
+      [table],
+    );
+    return row!["held"] !== "0";
+  };
+
   it("works with a token, and sets aside what the token may not put", async (t) => {
     const where = temporaryFolder(t, "outbox-token");
     const token = newToken("relay", "producer");
