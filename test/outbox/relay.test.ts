@@ -2,7 +2,9 @@
 // connections that come and go.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
 import { isTableName, statementsFor, TABLE_DEFAULT } from "../../src/outbox/table.ts";
@@ -13,6 +15,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { NEEDS_POSTGRES, Postgres } from "../support/server/postgres.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
+import { relay as tcpRelay } from "../support/server/relay.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { RelayProcess } from "./relay-process.ts";
@@ -35,6 +38,8 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     isEmpty(): Promise<boolean>;
     tool(...args: readonly string[]): ReturnType<typeof runTool>;
     relay(...args: readonly string[]): RelayProcess;
+    /** A relay that reaches the database at another address. */
+    relayTo(databaseUrl: string, ...args: readonly string[]): RelayProcess;
     /** Bodies of the ready jobs, in the order in which workers get them. */
     bodies(tube: string): Promise<string[]>;
   }
@@ -59,9 +64,10 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
       rows: () => postgres.query(`SELECT * FROM ${table} ORDER BY id`),
       isEmpty: async () => (await bench.rows()).length === 0,
       tool: (word, ...args) => runTool(["outbox", word!, postgres.url, "--table", table, ...args]),
-      relay(...args) {
+      relay: (...args) => bench.relayTo(postgres.url, ...args),
+      relayTo(databaseUrl, ...args) {
         const url = `beanstalk://127.0.0.1:${bench.server.port}`;
-        const all = [postgres.url, "--table", table, "--url", url, "--poll", "0.2", ...args];
+        const all = [databaseUrl, "--table", table, "--url", url, "--poll", "0.2", ...args];
         const relay = new RelayProcess(all);
         t.after(() => relay.kill());
         return relay;
@@ -311,6 +317,51 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     );
     return row!["held"] !== "0";
   };
+
+  it("waits longer after each failure, however many notifications come", async (t) => {
+    const bench = await benchFor(t);
+    const attemptsAtMs: number[] = [];
+    const closing = createServer((socket) => {
+      attemptsAtMs.push(performance.now());
+      socket.destroy();
+    }).listen(0, "127.0.0.1");
+    t.after(() => closing.close());
+    await once(closing, "listening");
+    bench.relay("--url", `beanstalk://127.0.0.1:${(closing.address() as AddressInfo).port}`);
+    const producer = await postgres.connect();
+    t.after(() => producer.end());
+    await eventually("it has tried six times", async () => {
+      for (let count = 0; count < 20; count++) await producer.query(`NOTIFY ${bench.table}`);
+      return attemptsAtMs.length >= 6;
+    });
+    // At least half of 50, 100, 200, 400 and 800 ms.
+    const tookMs = attemptsAtMs[5]! - attemptsAtMs[0]!;
+    assert.ok(tookMs >= 700, `${tookMs} ms for five waits`);
+  });
+
+  it("rests while another relay has the tube that it waits for", async (t) => {
+    const bench = await benchFor(t);
+    await ask(bench, "set-tube full max-jobs=1");
+    await bench.insert({ tube: "full", body: "one" }, { tube: "full", body: "two" });
+    let sent = 0;
+    const port = await tcpRelay(t, () => Number(new URL(postgres.url).port), undefined, () => sent++);
+    const pollMs = 500;
+    const url = new URL(postgres.url);
+    url.port = `${port}`;
+    const relay = bench.relayTo(`${url}`, "--poll", `${pollMs / 1000}`);
+    await eventually("the tube waits", () => relay.stderr.includes("tube full waits: "));
+    // As another relay would, but for longer.
+    const other = await postgres.connect();
+    t.after(() => other.end());
+    await other.query("SELECT pg_advisory_lock(hashtextextended('full', $1::regclass::oid::bigint))", [
+      bench.table,
+    ]);
+    const [before, beganAtMs] = [sent, performance.now()];
+    await eventually("some polls", () => performance.now() - beganAtMs > 10 * pollMs, 60_000);
+    const polls = (performance.now() - beganAtMs) / pollMs;
+    // A look, and a round of three statements; the tube's first delays may end between two polls.
+    assert.ok(sent - before < 8 * (polls + 10), `${sent - before} messages in ${polls} polls`);
+  });
 
   it("works with a token, and sets aside what the token may not put", async (t) => {
     const where = temporaryFolder(t, "outbox-token");
