@@ -70,7 +70,7 @@ export class OutboxLedger {
   }
 
   /** Reserves jobs until none is left after `end`, and deletes or buries them. */
-  async work(where: { readonly path: string }, random: SeededRandom): Promise<void> {
+  async work(where: Parameters<typeof WireClient.connect>[0], random: SeededRandom): Promise<void> {
     while (!this.#isStopped) {
       try {
         const client = await WireClient.connect(where);
@@ -109,7 +109,9 @@ export class OutboxLedger {
   }
 
   /** Compares the jobs that were seen with the rows that were committed. */
-  async check(postgres: Postgres): Promise<{ readonly committed: number; readonly wrong: string[] }> {
+  async check(
+    postgres: Pick<Postgres, "query">,
+  ): Promise<{ readonly committed: number; readonly wrong: string[] }> {
     const bodies = (await postgres.query("SELECT body FROM ledger")).map(({ body }) => body as string);
     const committed = new Set(bodies);
     const wrong = [...this.wrong];

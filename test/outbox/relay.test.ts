@@ -14,8 +14,8 @@ import { missing } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { NEEDS_POSTGRES, Postgres } from "../support/server/postgres.ts";
-import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { relay as tcpRelay } from "../support/server/relay.ts";
+import { type ServerProcess, startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { RelayProcess } from "./relay-process.ts";
@@ -344,7 +344,12 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     await ask(bench, "set-tube full max-jobs=1");
     await bench.insert({ tube: "full", body: "one" }, { tube: "full", body: "two" });
     let sent = 0;
-    const port = await tcpRelay(t, () => Number(new URL(postgres.url).port), undefined, () => sent++);
+    const port = await tcpRelay(
+      t,
+      () => Number(new URL(postgres.url).port),
+      undefined,
+      () => sent++,
+    );
     const pollMs = 500;
     const url = new URL(postgres.url);
     url.port = `${port}`;
