@@ -47,7 +47,8 @@ function optionValue(value: unknown, name: string, isFilter: boolean): string {
   if (typeof value === "number") return number(value, name);
   const text = Array.isArray(value) ? value.join(",") : value;
   // Of another value, Buffer.from would make as many bytes as its `length` says.
-  const bytes = typeof text === "string" ? Buffer.from(text).toString("latin1") : "";
+  const isBytes = typeof text === "string" || text instanceof Uint8Array;
+  const bytes = isBytes ? Buffer.from(text).toString("latin1") : "";
   const written = isFilter ? escaped(bytes) : bytes;
   if (VALUE.test(written)) return written;
   throw new TypeError(`${name} must have 1 to 200 bytes without blanks and control characters`);
