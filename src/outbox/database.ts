@@ -83,7 +83,10 @@ export class Database {
   }
 }
 
-/** Throws CommandFailed, since no new attempt helps. A password can be before the last @, or after `?`. */
+/**
+ * Throws CommandFailed, since no new attempt helps. A password can be before the last @, or after
+ * `?`.
+ */
 export function checkUrl(url: string): void {
   // PostgreSQL allows a URL without a host.
   if (/^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url.replace("@/", "@localhost/"))) return;

@@ -7,7 +7,7 @@ import { startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { OutboxLedger } from "./outbox-ledger.ts";
 
-/** Plays jobs in this order to a worker, as if these rows had been committed; returns what is wrong. */
+/** Plays jobs in this order to a worker, as if these rows were committed; returns what is wrong. */
 async function wrongs(committed: readonly string[], jobs: readonly string[]): Promise<string[]> {
   const server = await startServer({ kind: "ours" });
   try {
