@@ -271,8 +271,8 @@ export class Relay {
 
   /**
    * Relays some rows of these tubes. Returns the tubes whose turn is still to come, because the
-   * bytes of a round were used up. A tube with more rows waits for the next look, so that none waits
-   * for the end of another one's backlog.
+   * bytes of a round were used up. A tube with more rows waits for the next look, so that none
+   * waits for the end of another one's backlog.
    */
   async #round(wanted: readonly string[]): Promise<string[]> {
     const database = this.#database!;
