@@ -2,7 +2,6 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Page } from "playwright-core";
 import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
 import { startServer } from "../support/server/server-process.ts";
@@ -17,17 +16,7 @@ const skip = missing(CHROMIUM_NEED) ?? false;
 
 describe("dashboard", { skip }, () => {
   const living = new LivingDashboard("dashboard");
-  const { open } = living;
-
-  /**
-   * To another page by its address, as by a link: a browser takes seconds of CPU time to open so
-   * many anew.
-   */
-  async function goOn(page: Page, hash: string): Promise<void> {
-    const title = await page.title();
-    await page.goto(`${living.served.url}/${hash}`);
-    await eventually(`${hash} has a title of its own`, async () => (await page.title()) !== title);
-  }
+  const { goOn, open } = living;
 
   it("says that an address is no page, also where every object has such a name", async () => {
     const page = await open("#/server");

@@ -2,6 +2,7 @@
 
 import { after, before } from "node:test";
 import type { Browser, Page } from "playwright-core";
+import { eventually } from "../support/eventually.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { openBrowser, type Served, serve } from "./browser.ts";
 import { LivingData } from "./living-data.ts";
@@ -33,4 +34,14 @@ export class LivingDashboard {
 
   readonly open = (hash: string): Promise<Page> =>
     openPage(this.browser, `${this.served.url}/${hash}`, this.wrongs);
+
+  /**
+   * To another page by its address, as by a link: a browser takes seconds of CPU time to open so
+   * many anew.
+   */
+  readonly goOn = async (page: Page, hash: string): Promise<void> => {
+    const title = await page.title();
+    await page.goto(`${this.served.url}/${hash}`);
+    await eventually(`${hash} has a title of its own`, async () => (await page.title()) !== title);
+  };
 }

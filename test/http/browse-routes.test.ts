@@ -1,39 +1,27 @@
 // Tests of lists of jobs over HTTP, and of operations on one job.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { eventually } from "../support/eventually.ts";
-import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
-import { WireClient } from "../support/server/wire-client.ts";
-import { ManageRequests } from "./manage-requests.ts";
+import { ManagedServer } from "./manage-requests.ts";
 
 const JOBS = 3000;
-/** More than the fields of a job contain of its body. */
-const BIG_BYTES = 200_000;
 /** Largest page of long bodies: 2 MiB of them, a last one, and the fields of the jobs. */
 const PAGE_BYTES_MAX = 2.2 * 1024 * 1024;
 
 describe("browsing and managing over HTTP", () => {
-  let server: HttpServer;
-  let client: WireClient;
-
+  const its = new ManagedServer();
   before(async () => {
-    server = await startHttpServer("--shards", "3", "--acceptors", "1", "-z", `${BIG_BYTES}`);
-    client = await WireClient.connect(server.process.address);
     for (let from = 0; from < JOBS; from += 1000) {
       const jobs = Array.from({ length: 1000 }, (_, n) => ({
         body: (from + n) % 100 === 7 ? `needle ${from + n}` : `hay ${from + n}`,
         pri: JOBS - from - n,
         ...((from + n) % 3 === 0 ? { delay: 1000 + from + n } : {}),
       }));
-      await server.ask("/v1/tubes/many/jobs", { json: { jobs } });
+      await its.server.ask("/v1/tubes/many/jobs", { json: { jobs } });
     }
   });
-  after(async () => {
-    client.socket.destroy();
-    await server.process.stop();
-  });
-  const { get, all, putTo } = new ManageRequests(() => server);
+  const { get, all, putTo } = its.requests;
 
   describe("a list of jobs", () => {
     it("has each job of a tube once, by id, over all pages", async () => {
@@ -80,7 +68,7 @@ describe("browsing and managing over HTTP", () => {
         delayed.map(({ delay }: { delay: number }) => delay),
         [1000, 1003, 1006],
       );
-      assert.equal((await server.ask("/v1/tubes/many/jobs?order=next")).status, 400);
+      assert.equal((await its.server.ask("/v1/tubes/many/jobs?order=next")).status, 400);
     });
 
     it("of all tubes covers all shards", async () => {
@@ -97,7 +85,7 @@ describe("browsing and managing over HTTP", () => {
     });
 
     it("shows no part of a character", async () => {
-      const { id } = (await server.ask("/v1/tubes/characters/jobs", { json: { body: "é€😀é" } })).json;
+      const { id } = (await its.server.ask("/v1/tubes/characters/jobs", { json: { body: "é€😀é" } })).json;
       const parts = ["", "", "é", "é", "é", "é€", "é€", "é€", "é€", "é€😀", "é€😀", "é€😀é"];
       assert.equal(parts.length, Buffer.byteLength("é€😀é") + 1);
       for (const [bytes, part] of parts.entries()) {
@@ -110,12 +98,12 @@ describe("browsing and managing over HTTP", () => {
       const body = "b".repeat(65_000);
       const ids: number[] = [];
       for (let n = 0; n < 60; n++)
-        ids.push((await server.ask("/v1/tubes/big/jobs?delay=1000", { body })).json.id);
+        ids.push((await its.server.ask("/v1/tubes/big/jobs?delay=1000", { body })).json.id);
       const path = "/v1/tubes/big/jobs?limit=1000&bodyMax=65536";
       // A page ends after 200 ms, too: on a busy machine it takes more than one try to see one that
       // its bodies have filled.
       await eventually("a page is as full as its bodies allow", async () => {
-        const first = await server.ask(path);
+        const first = await its.server.ask(path);
         assert.ok(first.text.length < PAGE_BYTES_MAX, `${first.text.length} bytes`);
         assert.ok(first.json.cursor !== null && first.json.items.length < ids.length);
         return first.json.items.length > 30;
@@ -128,7 +116,7 @@ describe("browsing and managing over HTTP", () => {
       assert.ok(items.every((item) => item.body === body));
       // Without a cursor: the jobs are all told of, with what of their bodies there is room for.
       const { items: soonest, examined } = await eventually("a page has all of them", async () => {
-        const next = await server.ask(`${path}&state=delayed&order=next`);
+        const next = await its.server.ask(`${path}&state=delayed&order=next`);
         assert.ok(next.text.length < PAGE_BYTES_MAX, `${next.text.length} bytes`);
         return next.json.items.length === ids.length ? next.json : undefined;
       });
@@ -138,7 +126,7 @@ describe("browsing and managing over HTTP", () => {
       );
       assert.equal(examined, ids.length);
       assert.deepEqual([soonest[0].truncated, soonest.at(-1).truncated], [false, true]);
-      await server.ask("/v1/tubes/big", { method: "DELETE" });
+      await its.server.ask("/v1/tubes/big", { method: "DELETE" });
     });
 
     it("is as long as requested, also in the order of handing out", async () => {
@@ -160,8 +148,8 @@ describe("browsing and managing over HTTP", () => {
         "text=",
         "text=a&textBase64=YQ==",
       ])
-        assert.equal((await server.ask(`/v1/tubes/many/jobs?${query}`)).status, 400, query);
-      const { json } = await server.ask("/v1/tubes/many/jobs?state=redy");
+        assert.equal((await its.server.ask(`/v1/tubes/many/jobs?${query}`)).status, 400, query);
+      const { json } = await its.server.ask("/v1/tubes/many/jobs?state=redy");
       assert.equal(json.detail, '"/state" must be ready or reserved or delayed or buried.');
     });
   });
@@ -169,42 +157,45 @@ describe("browsing and managing over HTTP", () => {
   describe("a job", () => {
     it("is deleted, by force only if it is reserved", async () => {
       const [id, held] = await putTo("single", 2);
-      assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 204);
-      assert.equal((await server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 404);
-      await client.ask(`reserve-job ${held}`);
-      const refused = await server.ask(`/v1/jobs/${held}`, { method: "DELETE" });
+      assert.equal((await its.server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 204);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}`, { method: "DELETE" })).status, 404);
+      await its.client.ask(`reserve-job ${held}`);
+      const refused = await its.server.ask(`/v1/jobs/${held}`, { method: "DELETE" });
       assert.deepEqual([refused.status, refused.json.code], [409, "job-reserved"]);
-      assert.equal((await server.ask(`/v1/jobs/${held}?force=true`, { method: "DELETE" })).status, 204);
-      assert.equal((await client.ask(`delete ${held}`)).line, "NOT_FOUND");
+      assert.equal((await its.server.ask(`/v1/jobs/${held}?force=true`, { method: "DELETE" })).status, 204);
+      assert.equal((await its.client.ask(`delete ${held}`)).line, "NOT_FOUND");
     });
 
     it("is changed, and moved to a tube of any shard", async () => {
       const [id] = await putTo("move-0", 1);
       const to = ["move-1", "move-2", "move-3", "move-4", "move-5", "move-6", "move-7", "move-8"];
       for (const tube of to) {
-        assert.equal((await server.ask(`/v1/jobs/${id}/move`, { json: { to: tube } })).status, 200);
+        assert.equal((await its.server.ask(`/v1/jobs/${id}/move`, { json: { to: tube } })).status, 200);
         assert.equal((await get(`/v1/jobs/${id}`)).tube, tube);
       }
-      assert.equal((await server.ask("/v1/jobs/999999/move", { json: { to: "move-1" } })).status, 404);
-      assert.equal((await server.ask(`/v1/jobs/${id}/update`, { json: { pri: 7, ttr: 9 } })).status, 200);
+      assert.equal((await its.server.ask("/v1/jobs/999999/move", { json: { to: "move-1" } })).status, 404);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}/update`, { json: { pri: 7, ttr: 9 } })).status, 200);
       const job = await get(`/v1/jobs/${id}`);
       assert.deepEqual([job.pri, job.ttr, job.state], [7, 9, "ready"]);
-      assert.equal((await server.ask(`/v1/jobs/${id}/update`, { json: {} })).status, 400);
-      assert.equal((await server.ask("/v1/jobs/999999/update", { json: { pri: 1 } })).status, 404);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}/update`, { json: {} })).status, 400);
+      assert.equal((await its.server.ask("/v1/jobs/999999/update", { json: { pri: 1 } })).status, 404);
     });
 
     it("is kicked, and taken from its holder as by its ttr", async () => {
       const [id] = await putTo("act", 1, { delay: 1000 });
-      assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).status, 200);
-      assert.equal((await server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).json.code, "job-state");
-      assert.equal((await server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).json.code, "job-state");
-      await client.ask("watch act");
-      assert.match((await client.ask("reserve-with-timeout 0")).line, /^RESERVED/);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).status, 200);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}/kick`, { method: "POST" })).json.code, "job-state");
+      assert.equal(
+        (await its.server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).json.code,
+        "job-state",
+      );
+      await its.client.ask("watch act");
+      assert.match((await its.client.ask("reserve-with-timeout 0")).line, /^RESERVED/);
       assert.match((await get(`/v1/jobs/${id}`)).holder, /^0\.[0-9]+$/);
-      assert.equal((await server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).status, 200);
+      assert.equal((await its.server.ask(`/v1/jobs/${id}/release`, { method: "POST" })).status, 200);
       const job = await get(`/v1/jobs/${id}`);
       assert.deepEqual([job.state, job.timeouts, job.holder], ["ready", 1, null]);
-      assert.equal((await client.ask(`delete ${id}`)).line, "DELETED");
+      assert.equal((await its.client.ask(`delete ${id}`)).line, "DELETED");
     });
   });
 });

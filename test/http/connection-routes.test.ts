@@ -2,31 +2,17 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { eventually } from "../support/eventually.ts";
-import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { ManageRequests } from "./manage-requests.ts";
-
-/** More than the fields of a job contain of its body. */
-const BIG_BYTES = 200_000;
+import { ManagedServer } from "./manage-requests.ts";
 
 describe("connections over HTTP", () => {
-  let server: HttpServer;
-  let client: WireClient;
-
-  before(async () => {
-    server = await startHttpServer("--shards", "3", "--acceptors", "1", "-z", `${BIG_BYTES}`);
-    client = await WireClient.connect(server.process.address);
-  });
-  after(async () => {
-    client.socket.destroy();
-    await server.process.stop();
-  });
-  const { get } = new ManageRequests(() => server);
+  const its = new ManagedServer();
+  const { get } = its.requests;
 
   it("connections show what they use, watch and hold, and can be closed", async () => {
-    const other = await WireClient.connect(server.process.address);
+    const other = await WireClient.connect(its.server.process.address);
     await other.ask("use theirs");
     other.send("put 0 0 60 1\r\na\r\n");
     await other.readReply();
@@ -50,7 +36,7 @@ describe("connections over HTTP", () => {
     assert.deepEqual(listeners, [connection.listener]);
     assert.deepEqual(ports, [
       { address: connection.listener, protocol: "beanstalkd", tls: false, auth: "none" },
-      { address: server.url, protocol: "http", tls: false, auth: "none" },
+      { address: its.server.url, protocol: "http", tls: false, auth: "none" },
     ]);
     assert.ok(connection.idle >= 0 && connection.idle <= connection.age, `${connection.idle}`);
     const asked = `listener=${connection.listener}&address=${connection.address}&sort=idle`;
@@ -65,18 +51,21 @@ describe("connections over HTTP", () => {
     assert.equal((await get("/v1/connections?state=holding")).matched, 1);
     other.send("reserve\r\n");
     await eventually("it waits", async () => (await get("/v1/connections?state=waiting")).matched === 1);
-    const closed = await server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" });
+    const closed = await its.server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" });
     assert.equal(closed.status, 202);
     assert.match((await other.readReply()).line, /^(TIMED_OUT|DEADLINE_SOON)$/);
     await eventually("its job is ready", async () => (await get(`/v1/jobs/${id}`)).state === "ready");
-    assert.equal((await server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" })).status, 404);
-    assert.equal((await server.ask("/v1/connections/x")).json.code, "connection-not-found");
+    assert.equal(
+      (await its.server.ask(`/v1/connections/${connection.id}`, { method: "DELETE" })).status,
+      404,
+    );
+    assert.equal((await its.server.ask("/v1/connections/x")).json.code, "connection-not-found");
     other.socket.destroy();
   });
 
   it("ended connections are listed with the reason, the last first", async () => {
     const open = async (tube: string): Promise<{ socket: WireClient; peer: string }> => {
-      const socket = await WireClient.connect(server.process.address);
+      const socket = await WireClient.connect(its.server.process.address);
       await socket.ask(`use ${tube}`);
       await socket.ask(`watch ${tube}`);
       return { socket, peer: `127.0.0.1:${socket.socket.localPort}` };
@@ -93,7 +82,7 @@ describe("connections over HTTP", () => {
     const [shown] = (await get("/v1/connections?tube=end-admin")).items;
     assert.deepEqual([shown.closedFor, shown.reason], [null, null]);
     const closed = once(isClosed.socket.socket, "end");
-    assert.equal((await server.ask(`/v1/connections/${shown.id}`, { method: "DELETE" })).status, 202);
+    assert.equal((await its.server.ask(`/v1/connections/${shown.id}`, { method: "DELETE" })).status, 202);
     await closed;
     const { items } = await get("/v1/connections?state=closed&limit=3");
     assert.deepEqual(
@@ -115,7 +104,7 @@ describe("connections over HTTP", () => {
     const there = `listener=${some.items[0].listener}&address=${ends.peer}`;
     assert.equal((await get(`/v1/connections?state=closed&${there}`)).matched, 1);
     const counted = /connections_closed_total\{reason="quit"\} (\d+)/.exec(
-      (await server.ask("/metrics?tubes=none")).text,
+      (await its.server.ask("/metrics?tubes=none")).text,
     );
     assert.ok(Number(counted?.[1]) >= 1, "metrics count it");
     assert.equal(some.items[0].id.split(".").length, 3);

@@ -1,6 +1,11 @@
 // Requests that browse and manage over HTTP.
 
-import type { HttpServer } from "../support/server/http-server.ts";
+import { after, before } from "node:test";
+import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+/** More than the fields of a job contain of its body. */
+export const BIG_BYTES = 200_000;
 
 interface ListedJob {
   readonly id: number;
@@ -44,4 +49,22 @@ export class ManageRequests {
     const { results } = (await this.#server().ask(`/v1/tubes/${tube}/jobs`, { json: { jobs } })).json;
     return results.map(({ id }: { id: number }) => id);
   };
+}
+
+/** A server with three shards, a client and requests, for the tests of a describe block. */
+export class ManagedServer {
+  server!: HttpServer;
+  client!: WireClient;
+  readonly requests: ManageRequests = new ManageRequests(() => this.server);
+
+  constructor() {
+    before(async () => {
+      this.server = await startHttpServer("--shards", "3", "--acceptors", "1", "-z", `${BIG_BYTES}`);
+      this.client = await WireClient.connect(this.server.process.address);
+    });
+    after(async () => {
+      this.client.socket.destroy();
+      await this.server.process.stop();
+    });
+  }
 }

@@ -6,8 +6,8 @@ import { it } from "node:test";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
-import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { overRestarts } from "./restarts.ts";
 
 type Ask = (line: string, expected?: RegExp) => Promise<string>;
 
@@ -157,24 +157,14 @@ it("each key has the same holder after a restart", async (t) => {
   } finally {
     await server.kill();
   }
-  for (const { shards, compacts } of [
-    { shards: 7, compacts: false },
-    { shards: 1, compacts: true },
-    { shards: 3, compacts: false },
-  ]) {
-    if (compacts) assert.equal((await runTool(["binlog", "compact", folder])).code, 0);
-    server = await start(shards);
-    try {
-      assert.deepEqual(await holders(server), before, `${shards} shards`);
-      if (shards !== 3) continue;
-      // Nobody's key passes to a job that was put with it and has lost it, and what is remembered
-      // stays so.
-      await deleteHolders(server, before);
-      before = await holders(server);
-    } finally {
-      await (shards === 7 ? server.stop() : server.kill());
-    }
-  }
+  await overRestarts(folder, start, async (server, shards) => {
+    assert.deepEqual(await holders(server), before, `${shards} shards`);
+    if (shards !== 3) return;
+    // Nobody's key passes to a job that was put with it and has lost it, and what is remembered
+    // stays so.
+    await deleteHolders(server, before);
+    before = await holders(server);
+  });
   server = await start(2);
   try {
     assert.deepEqual(await holders(server), before, "after the deletes");

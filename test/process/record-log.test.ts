@@ -8,8 +8,8 @@ import { eventually } from "../support/eventually.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { type ServerProcess, startServer } from "../support/server/server-process.ts";
-import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
+import { overRestarts } from "./restarts.ts";
 
 const SETTINGS =
   "max-attempts=3 backoff=0.5 ttl=5000 expire=bury max-jobs=50 max-reserved=40 burst=7 rate=7/1";
@@ -155,7 +155,7 @@ it("a restart keeps and loses what the table says", async (t) => {
   const folder = temporaryFolder(t);
   const start = (shards: number): Promise<ServerProcess> =>
     startServer({ kind: "ours", flags: ["-b", folder, "-f", "0", "--shards", String(shards)] });
-  let server = await start(4);
+  const server = await start(4);
   let before: Seen;
   try {
     const client = await WireClient.connect(server.address);
@@ -167,36 +167,26 @@ it("a restart keeps and loses what the table says", async (t) => {
   } finally {
     await server.kill();
   }
-  for (const { shards, compacts } of [
-    { shards: 7, compacts: false },
-    { shards: 1, compacts: true },
-    { shards: 3, compacts: false },
-  ]) {
-    if (compacts) assert.equal((await runTool(["binlog", "compact", folder])).code, 0);
-    server = await start(shards);
-    try {
-      const after = await look(server);
-      assert.deepEqual(after.same, before.same, `${shards} shards`);
-      for (const [index, age] of after.ages.entries()) assert.ok(age >= before.ages[index]!, "ages go on");
-      for (const [index, ms] of after.left.entries())
-        assert.ok(
-          ms <= before.left[index]! && ms > 0 === before.left[index]! > 0,
-          "the remaining times keep running",
-        );
-      const client = await WireClient.connect(server.address);
-      const paused = (await client.ask("stats-tube plain")).body;
-      assert.equal(numberIn(paused, "pause"), 0, "no tube is paused");
-      assert.equal(
-        numberIn((await client.ask("inspect-tube full-1")).body, "tokens"),
-        7,
-        "as many as there may be",
+  await overRestarts(folder, start, async (server, shards) => {
+    const after = await look(server);
+    assert.deepEqual(after.same, before.same, `${shards} shards`);
+    for (const [index, age] of after.ages.entries()) assert.ok(age >= before.ages[index]!, "ages go on");
+    for (const [index, ms] of after.left.entries())
+      assert.ok(
+        ms <= before.left[index]! && ms > 0 === before.left[index]! > 0,
+        "the remaining times keep running",
       );
-      client.close();
-      if (shards === 3) assert.deepEqual(await kickAll(server), ["5", "3", "4"], "the order of burials");
-    } finally {
-      await (shards === 7 ? server.stop() : server.kill());
-    }
-  }
+    const client = await WireClient.connect(server.address);
+    const paused = (await client.ask("stats-tube plain")).body;
+    assert.equal(numberIn(paused, "pause"), 0, "no tube is paused");
+    assert.equal(
+      numberIn((await client.ask("inspect-tube full-1")).body, "tokens"),
+      7,
+      "as many as there may be",
+    );
+    client.close();
+    if (shards === 3) assert.deepEqual(await kickAll(server), ["5", "3", "4"], "the order of burials");
+  });
 });
 
 it("jobs that are held when the server stops have not failed; those whose client left have", async (t) => {

@@ -1,85 +1,64 @@
 // Tests of commands that change the jobs of a tube, on our server and on beanstalkd.
 
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { canRun, NEEDS } from "../support/machine/need.ts";
-import { type ServerKind, type ServerProcess, startServer } from "../support/server/server-process.ts";
-import { runTool, type ToolResult } from "../support/server/tool.ts";
-import { skipVariant } from "../support/whole.ts";
+import { it } from "node:test";
+import { canRun } from "../support/machine/need.ts";
+import { onEachServer } from "./on-each-server.ts";
 
-const KINDS = ["ours", "beanstalkd-1.12"] as const satisfies readonly ServerKind[];
-for (const [index, kind] of KINDS.entries()) {
-  describe(`cli: ${kind}`, { concurrency: 2, skip: skipVariant(index, KINDS.length) }, () => {
-    let server: ServerProcess | undefined;
-    before(async () => {
-      // Beanstalkd may not be here; each test says so.
-      server = await startServer({ kind }).catch(() => undefined);
-    });
-    after(() => server?.stop());
-
-    const run = (args: readonly string[], input: string | Buffer = ""): Promise<ToolResult> =>
-      runTool(args, { input, env: { RUNNERBEAN_URL: `beanstalk://127.0.0.1:${server!.port}` } });
-    const say = async (...args: string[]): Promise<string> => {
-      const { code, stdout, stderr } = await run(args);
-      assert.equal(code, 0, stderr);
-      return stdout;
-    };
-    const need = kind === "ours" ? NEEDS.ours : NEEDS.beanstalkd;
-
-    it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
-      if (!canRun(t, need)) return;
-      await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
-      const listed = await run(["jobs", "cli-jobs"]);
-      if (kind !== "ours") {
-        for (const args of [
-          ["jobs"],
-          ["clear", "--yes"],
-          ["update", "--pri", "1"],
-          ["move", "to"],
-          ["redrive"],
-        ]) {
-          const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
-          assert.equal(refused.code, 1, `${args}`);
-          assert.match(refused.stderr, /works with runnerbean only/);
-        }
-        return;
+onEachServer(({ kind, need, run, say }) => {
+  it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
+    if (!canRun(t, need)) return;
+    await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
+    const listed = await run(["jobs", "cli-jobs"]);
+    if (kind !== "ours") {
+      for (const args of [
+        ["jobs"],
+        ["clear", "--yes"],
+        ["update", "--pri", "1"],
+        ["move", "to"],
+        ["redrive"],
+      ]) {
+        const refused = await run([args[0]!, "cli-jobs", ...args.slice(1)]);
+        assert.equal(refused.code, 1, `${args}`);
+        assert.match(refused.stderr, /works with runnerbean only/);
       }
-      assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
-      assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
-      assert.equal(JSON.parse(await say("jobs", "*", "--text", "\u00e9", "--json")).tube, "cli-jobs");
-      assert.equal(await say("clear", "cli-jobs", "--group", "t", "--dry-run"), "would clear 0\n");
-      assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
-      assert.equal(
-        await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),
-        '{"jobs":1}\n',
-      );
-      const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
-      assert.deepEqual([unasked.code, /with --yes/.test(unasked.stderr)], [5, true]);
-      assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
-      assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
-      assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
-      assert.match(await say("jobs", "cli-jobs"), /^id.*\n\d+\tdelayed\t1024\t.*\tone\n$/);
-      assert.equal(await say("move", "cli-jobs", "cli-there", "--as-ready", "--yes"), "moved 1\n");
-      const pris = (await say("jobs", "cli-there", "--json")).trim().split("\n");
-      assert.deepEqual(
-        pris.map((line) => JSON.parse(line)).map(({ pri, state }) => `${pri} ${state}`),
-        ["1024 ready", "7 ready", "7 ready"],
-      );
-      assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
-      assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
-      assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
-    });
-
-    it("leaves buried jobs where they are unless the filter names them", async (t) => {
-      if (kind !== "ours" || !canRun(t, need)) return;
-      await run(["put", "cli-aside", "--lines"], "a\nb\n");
-      await run(["reserve", "cli-aside", "--", "false"]);
-      const wait = ["update", "cli-aside", "--delay", "900", "--yes"];
-      assert.equal(await say(...wait), "updated 1\n");
-      assert.match(await say("jobs", "cli-aside", "--state", "buried"), /\tburied\t1024\t.*\ta\n$/);
-      assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
-      for (const args of [[], ["--pri", "1", "--limit", "0"]])
-        assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
-    });
+      return;
+    }
+    assert.match(listed.stdout, /^id\tstate\tpri.*\n\d+\tready\t1024\t.*\tone\n/);
+    assert.equal(JSON.parse(await say("jobs", "cli-jobs", "--text", "\u00e9", "--json")).bytes, 5);
+    assert.equal(JSON.parse(await say("jobs", "*", "--text", "\u00e9", "--json")).tube, "cli-jobs");
+    assert.equal(await say("clear", "cli-jobs", "--group", "t", "--dry-run"), "would clear 0\n");
+    assert.equal(await say("clear", "cli-jobs", "--text", "t", "--dry-run"), "would clear 2\n");
+    assert.equal(
+      await say("move", "cli-jobs", "cli-there", "--limit", "1", "--dry-run", "--json", "--yes"),
+      '{"jobs":1}\n',
+    );
+    const unasked = await run(["update", "cli-jobs", "--pri", "1"]);
+    assert.deepEqual([unasked.code, /with --yes/.test(unasked.stderr)], [5, true]);
+    assert.equal(await say("update", "cli-jobs", "--pri", "7", "--text", "t", "--yes"), "updated 2\n");
+    assert.equal(await say("update", "cli-jobs", "--delay", "900", "--limit", "1", "--yes"), "updated 1\n");
+    assert.equal(await say("move", "cli-jobs", "cli-there", "--state", "ready", "--yes"), "moved 2\n");
+    assert.match(await say("jobs", "cli-jobs"), /^id.*\n\d+\tdelayed\t1024\t.*\tone\n$/);
+    assert.equal(await say("move", "cli-jobs", "cli-there", "--as-ready", "--yes"), "moved 1\n");
+    const pris = (await say("jobs", "cli-there", "--json")).trim().split("\n");
+    assert.deepEqual(
+      pris.map((line) => JSON.parse(line)).map(({ pri, state }) => `${pri} ${state}`),
+      ["1024 ready", "7 ready", "7 ready"],
+    );
+    assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
+    assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
+    assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
   });
-}
+
+  it("leaves buried jobs where they are unless the filter names them", async (t) => {
+    if (kind !== "ours" || !canRun(t, need)) return;
+    await run(["put", "cli-aside", "--lines"], "a\nb\n");
+    await run(["reserve", "cli-aside", "--", "false"]);
+    const wait = ["update", "cli-aside", "--delay", "900", "--yes"];
+    assert.equal(await say(...wait), "updated 1\n");
+    assert.match(await say("jobs", "cli-aside", "--state", "buried"), /\tburied\t1024\t.*\ta\n$/);
+    assert.equal(await say(...wait, "--state", "buried"), "updated 1\n");
+    for (const args of [[], ["--pri", "1", "--limit", "0"]])
+      assert.equal((await run(["update", "cli-aside", "--yes", ...args])).code, 5, `${args}`);
+  });
+});
