@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { missing } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { skipVariant } from "../support/whole.ts";
+import { IS_NIGHT, skipVariant } from "../support/whole.ts";
 import { CHROMIUM_NEED, serve } from "./browser.ts";
 import { crowd, LONG_DEAD } from "./crowded-data.ts";
 import { assertLaidOut, layoutFaults } from "./layout.ts";
@@ -126,6 +126,16 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     assert.ok(await actions.evaluate((button) => button.matches(":focus")));
   }
 
+  /** In whole runs all rules on a phone and on a desktop, and one of them in dark. */
+  async function assertSeen(page: Page, where: string, width: number): Promise<void> {
+    if (width === DESKTOP || width === PHONE) await assertAccessible(page, where);
+    else if (IS_NIGHT) await assertAccessible(page, where, SIZE_RULES);
+    if (width !== DESKTOP && !(IS_NIGHT && width === PHONE)) return;
+    await page.emulateMedia({ colorScheme: "dark" });
+    await assertAccessible(page, `${where}, dark`, COLOUR_RULES);
+    await page.emulateMedia({ colorScheme: "light" });
+  }
+
   /** Tables of cards side by side that are wider than their card. */
   const cutTables = (page: Page): Promise<unknown> =>
     page.evaluate(`[...document.querySelectorAll("main .two .scroll")]
@@ -198,12 +208,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
           await page.setViewportSize({ width, height: TALL });
           if (width >= DESKTOP) assert.deepEqual(await cutTables(page), [], `${hash}, ${width} px`);
           await assertLaidOut(page, `${hash}, ${width} px`);
-          const isWhole = width === DESKTOP || width === PHONE;
-          await assertAccessible(page, `${hash}, ${width} px`, isWhole ? undefined : SIZE_RULES);
-          if (!isWhole) continue;
-          await page.emulateMedia({ colorScheme: "dark" });
-          await assertAccessible(page, `${hash}, ${width} px, dark`, COLOUR_RULES);
-          await page.emulateMedia({ colorScheme: "light" });
+          await assertSeen(page, `${hash}, ${width} px`, width);
           if (width === PHONE) await useSmallPage(page, hash);
         }
         await page.close();

@@ -12,7 +12,7 @@ import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { type HttpAnswer, HttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { SKIP_IF_FAST } from "../support/whole.ts";
+import { SKIP_UNTIL_NIGHT } from "../support/whole.ts";
 import {
   accessMarkdown,
   COMMANDS,
@@ -269,11 +269,11 @@ describe("who may do what", () => {
     readonly status: number;
   }
   /**
-   * `npm test` plays changes that are allowed, each of which needs its place made anew, with the
-   * weakest role that may, limited and not.
+   * Runs of all files play changes that are allowed, each of which needs its place made anew, with
+   * the weakest role that may, limited and not.
    */
   const played = <T extends Omit<Case, "status">>(allowed: readonly T[]): readonly T[] => {
-    if (SKIP_IF_FAST === false) return allowed;
+    if (SKIP_UNTIL_NIGHT === false) return allowed;
     const byKind = Map.groupBy(allowed, (each) => `${each.client.isLimited} ${each.tube} ${each.verdict}`);
     return [...byKind.values()].map(([first]) => first!);
   };

@@ -19,11 +19,11 @@ import { KillLedger } from "../support/server/kill-ledger.ts";
 import { startServer } from "../support/server/server-process.ts";
 import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { inWhole } from "../support/whole.ts";
+import { atNight, inWhole } from "../support/whole.ts";
 
 const CLIENTS = 3;
 /** Backups one after the other: a later one does not differ from the first. */
-const ROUNDS = inWhole(2, 1);
+const ROUNDS = atNight(2, 1);
 
 function temporary(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), "runnerbean-backup-"));
@@ -95,8 +95,8 @@ function copyOf(ledger: KillLedger): KillLedger {
   return copy;
 }
 
-describe("a backup of a running server", () => {
-  for (const flags of [["-f", "0"], ...inWhole([["-f", "50"], ["-F"]], [])]) {
+describe("a backup of a running server", { concurrency: 2 }, () => {
+  for (const flags of [["-f", "0"], ...inWhole([["-F"]], []), ...atNight([["-f", "50"]], [])]) {
     it(`with ${flags.join(" ")} has what was acknowledged before it began`, async (t) => {
       const folder = temporary(t);
       const server = await started(t, folder, ...flags);

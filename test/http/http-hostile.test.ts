@@ -11,11 +11,11 @@ import { printSeed, seed } from "../support/seeded-property.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 
 const GARBAGE = 150;
-const SCRAPED_TUBES = inWhole(5000, 2500);
-const BYTE_PIECES = inWhole(2_000_000, 1_000_000);
+const SCRAPED_TUBES = atNight(5000, 2500);
+const BYTE_PIECES = atNight(2_000_000, 1_000_000);
 /** As many as a busy machine takes within the time that the server waits for a request. */
 const BYTE_PIECES_MIN = 1_000_000;
 /** Time for which they are sent again on a machine too busy for that time limit, ms. */

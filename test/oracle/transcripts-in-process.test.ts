@@ -6,7 +6,7 @@ import { InProcessDriver } from "../simulation/server/in-process-driver.ts";
 import { runTranscript } from "../support/conversations/run-transcript.ts";
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { printSeed } from "../support/seeded-property.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 import { RING_BYTES, SMALLEST_RING_BYTES, transcriptServer } from "./transcript-server.ts";
 
 const TOPOLOGIES = [1, 4, 7].flatMap((shards) => [1, 3].map((acceptors) => ({ shards, acceptors })));
@@ -15,7 +15,7 @@ const RINGS = [RING_BYTES, SMALLEST_RING_BYTES];
 const transcripts = loadTranscripts().filter((transcript) => transcript.only !== "beanstalkd-1.12");
 
 for (const [index, topology] of TOPOLOGIES.entries()) {
-  for (const ringBytes of inWhole(RINGS, [RINGS[index % RINGS.length]!])) {
+  for (const ringBytes of atNight(RINGS, [RINGS[index % RINGS.length]!])) {
     const name = `transcripts in process, ${topology.shards} shards, ${topology.acceptors} acceptors, rings of ${ringBytes}`;
     describe(name, { skip: skipVariant(index, 3) }, () => {
       for (const transcript of transcripts) {

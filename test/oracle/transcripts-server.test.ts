@@ -1,18 +1,18 @@
 // Tests that play every transcript without waits against our running server, with several numbers
-// of shards and acceptors: each against one of them, and in whole runs against all. `npm test`
-// plays every third one here, and transcripts-in-process all.
+// of shards and acceptors: each against one of them, and at night against all. `npm test` plays
+// every third one here, and transcripts-in-process all.
 
 import { describe, it } from "node:test";
 import { playTranscript, takesTime } from "../support/conversations/play-transcript.ts";
 import { loadTranscripts } from "../support/conversations/transcript.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { PLAYED_TOPOLOGIES, topologyFlags, topologyName } from "../support/topologies.ts";
-import { skipVariant, WHOLE } from "../support/whole.ts";
+import { IS_NIGHT, skipVariant } from "../support/whole.ts";
 
 for (const [turn, topology] of PLAYED_TOPOLOGIES.entries()) {
   describe(`transcripts against our server, ${topologyName(topology)}`, { concurrency: 3 }, () => {
     for (const [index, transcript] of loadTranscripts().entries()) {
-      if (!WHOLE && index % PLAYED_TOPOLOGIES.length !== turn) continue;
+      if (!IS_NIGHT && index % PLAYED_TOPOLOGIES.length !== turn) continue;
       if (transcript.only === "beanstalkd-1.12" || takesTime(transcript)) continue;
       const skip = skipVariant(Math.floor(index / PLAYED_TOPOLOGIES.length), 3);
       it(transcript.name, { skip }, async (t) => {

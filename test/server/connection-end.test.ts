@@ -10,14 +10,14 @@ import type { ServerProcess } from "../support/server/server-process.ts";
 import { startWithTransport } from "../support/server/start-with-transport.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { type Topology, topologyFlags, topologyName } from "../support/topologies.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 
 const TRANSPORTS = ["libuv", "io_uring", "io_uring, once"] as const;
 const SHAPES: readonly Topology[] = [
   { shards: 1, acceptors: 1 },
   { shards: 4, acceptors: 2 },
 ];
-const ROUNDS = inWhole(24, 12);
+const ROUNDS = atNight(24, 12);
 /** Enough that each acceptor has one of them, but for one run in two hundred. */
 const OBSERVERS = 8;
 /** More than one turn of a shard gives back. */
@@ -26,13 +26,13 @@ const MANY_JOBS = 3000;
  * A client's own close and the next client's command race through the kernel: its order is theirs
  * only most of the time.
  */
-const OVERTAKEN_MAX = inWhole(2, 1);
+const OVERTAKEN_MAX = atNight(2, 1);
 
 /**
  * Closes after which others ask for gauges, and how many of them beanstalkd itself still counts at
  * most.
  */
-const CLOSES = inWhole(200, 100);
+const CLOSES = atNight(200, 100);
 const STILL_COUNTED_MAX = CLOSES * 0.03;
 
 /** Tubes on several shards. */

@@ -16,19 +16,19 @@ import { clientOf, idOf, withServer } from "../support/server/fair-server.ts";
 import type { ServerProcess } from "../support/server/server-process.ts";
 import type { Reply, WireClient } from "../support/server/wire-client.ts";
 import { PLAYED_TOPOLOGIES, TOPOLOGIES, type Topology, topologyName } from "../support/topologies.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 
 const { HUGE } = process.env;
 
 /** The smallest and the largest show a shard, or an acceptor, that keeps others waiting. */
-const MEASURED = inWhole(TOPOLOGIES, PLAYED_TOPOLOGIES);
+const MEASURED = atNight(TOPOLOGIES, PLAYED_TOPOLOGIES);
 
 /**
  * A tube is on one shard, whose work with its jobs is the same beside others: so very many once are
  * enough.
  */
 function hugeJobs({ shards }: Topology): number {
-  return Number(HUGE ?? (shards === 1 ? inWhole(1_000_000, 250_000) : 100_000));
+  return Number(HUGE ?? (shards === 1 ? atNight(1_000_000, 250_000) : 100_000));
 }
 
 /**

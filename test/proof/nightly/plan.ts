@@ -1,5 +1,7 @@
 // The campaigns of a night: what each plays, from which seeds, and what its output counts.
 
+import { AT_NIGHT } from "../../support/run/files.ts";
+
 export interface Campaign {
   readonly name: string;
   /** What an operation is. */
@@ -70,5 +72,12 @@ export const PLAN: readonly Campaign[] = [
     ...{ name: "soak", unit: "seconds", script: "soak", weight: 2, seeds: 1 },
     arguments: (seed) => one(seed, "--seconds", "30", "--no-disk"),
     counts: /^soak: (\d+) s/gm,
+  },
+  {
+    // They take no seed.
+    ...{ name: "what whole runs leave out", unit: "tests", script: "test", weight: 2, seeds: 1 },
+    arguments: () => AT_NIGHT.map((name) => `test/${name}.test.ts`),
+    environment: { TESTS: "night" },
+    counts: / s: (\d+) passed/g,
   },
 ];

@@ -1,10 +1,10 @@
 // Tests of the tables of files: each name is that of one file, and of one kind only.
 
 import assert from "node:assert/strict";
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { ALONE, isOneOf, LONGEST, ONCE_MORE, processesFor, WAITING, WHOLE_ONLY } from "./files.ts";
+import { ALONE, AT_NIGHT, isOneOf, LONGEST, ONCE_MORE, processesFor, WAITING, WHOLE_ONLY } from "./files.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const all = globSync(["test/**/*.test.ts", "bench/**/*.test.ts"], { cwd: root });
@@ -15,6 +15,16 @@ it("each name is that of one file, once in its table", () => {
     assert.equal(new Set(table).size, table.length);
     for (const name of table) assert.equal(all.filter((file) => isOneOf([name], file)).length, 1, name);
   }
+});
+
+it("nights play the files that leave something to them", () => {
+  const leaving = all.filter((file) =>
+    /^import .*\b(?:atNight|IS_NIGHT|SKIP_UNTIL_NIGHT)\b/m.test(readFileSync(`${root}${file}`, "utf8")),
+  );
+  assert.deepEqual(
+    AT_NIGHT.map((name) => `test/${name}.test.ts`),
+    leaving.sort(),
+  );
 });
 
 it("rooms share processes, without the files that have their own", () => {

@@ -174,6 +174,23 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** Files of which `npm run nightly` plays more than whole runs do, under their paths in `test/`. */
+export const AT_NIGHT: readonly string[] = [
+  "dashboard/pages",
+  "http/access-matrix",
+  "http/backups",
+  "http/http-hostile",
+  "oracle/transcripts-in-process",
+  "oracle/transcripts-server",
+  "packaging/bundle",
+  "process/operator-file",
+  "proof/group/group",
+  "server/connection-end",
+  "server/fairness",
+  "simulation/schedules/contended-names",
+  "simulation/simulation",
+];
+
 export const isOneOf = (names: readonly string[], file: string): boolean =>
   names.some((name) => `/${file}`.endsWith(`/${name}.test.ts`));
 
