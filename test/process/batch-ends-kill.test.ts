@@ -30,7 +30,8 @@ it(`kill -9 around the ends of batches, ${KILLS} times`, async (t) => {
   const ledger = new BatchLedger(random);
   const folder = temporaryFolder(t);
   const start = async (): Promise<ServerProcess> => {
-    const flags = ["-b", folder, "-f", "0", "-s", "2000000", "--shards", `${random.pick(SHARDS)}`];
+    const sync = `${random.pick([0, 50])}`;
+    const flags = ["-b", folder, "-f", sync, "-s", "2000000", "--shards", `${random.pick(SHARDS)}`];
     const server = await startServer({ kind: "ours", flags });
     t.after(() => server.kill());
     return server;

@@ -31,7 +31,7 @@ const files =
   replica === true
     ? ["../replica/group.test.ts", "../replica/partitions.test.ts"]
     : batches === true
-      ? ["batch-ends-kill.test.ts", "batches-kill.test.ts"]
+      ? ["batch-ends-kill.test.ts"]
       : moves === true
         ? ["moves-kill.test.ts", "restore.test.ts"]
         : ["kill.test.ts"];
@@ -44,7 +44,6 @@ const { status } = spawnSync(process.execPath, ["--test", "--test-concurrency=1"
     NODE_TEST_CONTEXT: undefined,
     ROUNDS,
     MOVE_KILLS: ROUNDS,
-    BATCH_KILLS: ROUNDS,
     BATCH_END_KILLS: ROUNDS,
     BATCH_END_MEMBERS: "10000",
     SERVER_BUNDLE: await bundleServer(),

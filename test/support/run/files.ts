@@ -135,7 +135,6 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
   "process/kill, replica/group and the simulations play kills and failures faster": [
     "http/http-kill",
     "process/batch-ends-kill",
-    "process/batches-kill",
     "process/moves-kill",
     "proof/group/group",
     "replica/failures",
