@@ -85,7 +85,7 @@ const FOUND: readonly Found[] = [
 const STEPS = 300;
 /** Seeds tried without a find before the test asks for a new seed of the bug. */
 const TRIED_MAX = 5;
-/** A planted bug must be found within so many seeds. Runs of all files leave a long search to nights. */
+/** A planted bug must be found within so many seeds. Nights and runs of this file search long. */
 const CANARY_RUNS = SKIP_UNTIL_NIGHT === false ? 300 : inWhole(2 * TRIED_MAX, TRIED_MAX);
 /**
  * Seeds that last found the bugs that the first seed misses: they come first, because the search
