@@ -41,7 +41,7 @@ export interface AcceptorThreadData extends AcceptorSettings {
  */
 const ROUNDS_MAX = 64;
 const ROUNDS_MS_MAX = 5;
-const ROUNDS_FOR_TLS = 3;
+const ROUNDS_FOR_LIBUV = 3;
 /** Node accepts no timer longer than 2^31 - 1 ms. */
 const TIMER_MS_MAX = 3_600_000;
 const READ_BUFFER_BYTES = 256 * 1024;
@@ -59,9 +59,9 @@ export class AcceptorThread implements AcceptorSurroundings {
   #scheduled = false;
   /** Whether the doorbell ended the last sleep in the ring. */
   #wasRung = false;
-  /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForTls`. */
+  /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForLibuv`. */
   #loopRounds = 0;
-  #hasTls = false;
+  #hasLibuv = false;
   #timer: NodeJS.Timeout | undefined;
   /** The acceptor that listens on each shared descriptor. */
   readonly #listeners = new Map<number, Acceptor>();
@@ -227,7 +227,7 @@ export class AcceptorThread implements AcceptorSurroundings {
       this.#loop.wake();
       if (completions === 0 || this.#isEventLoopsTurn(uring) || monotonicMs() >= untilMs) break;
     }
-    if (this.#hasTls && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_TLS;
+    if (this.#hasLibuv && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_LIBUV;
     setImmediate(this.#turn);
   }
 
@@ -256,12 +256,13 @@ export class AcceptorThread implements AcceptorSurroundings {
   }
 
   /**
-   * Schedules a turn and some rounds of the event loop. TLS leaves work for later rounds that no
-   * descriptor announces, so the thread must not sleep in the ring until they are over.
+   * Schedules a turn and some rounds of the event loop. Sockets of libuv, such as those with TLS,
+   * leave work for later rounds that no descriptor announces, so the thread must not sleep in the
+   * ring until they are over.
    */
-  readonly wakeForTls = (): void => {
-    this.#hasTls = true;
-    this.#loopRounds = ROUNDS_FOR_TLS;
+  readonly wakeForLibuv = (): void => {
+    this.#hasLibuv = true;
+    this.#loopRounds = ROUNDS_FOR_LIBUV;
     this.wake();
   };
 

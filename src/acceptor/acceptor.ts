@@ -28,6 +28,7 @@ import {
   peerAddress,
   peerName,
 } from "./sockets/listener.ts";
+import { ProxiedSockets } from "./sockets/proxied-sockets.ts";
 import { TlsSockets } from "./sockets/tls-sockets.ts";
 import { type ClosedConnection, ClosedConnections, type ConnectionFacts } from "./state/connection-facts.ts";
 import { ManualChanges } from "./state/manual-changes.ts";
@@ -268,7 +269,7 @@ export interface AcceptorSurroundings {
   /** Schedules a turn. */
   wake(): void;
   /** Schedules a turn, and some rounds of the event loop before the next sleep. */
-  wakeForTls(): void;
+  wakeForLibuv(): void;
   /**
    * Returns the acceptor that listens on a descriptor: the first of the thread that was told to.
    */
@@ -300,6 +301,7 @@ export class Acceptor {
   readonly #places: ListenerSlot[] = [];
   #rules: AccessRules;
   readonly #admission: AdmissionControl;
+  readonly #proxied = new ProxiedSockets();
   /** The TLS sockets of listeners with TLS, by index. */
   readonly #tls = new Map<number, TlsSockets>();
   /** The context for clients that are accepted without checks. */
@@ -496,13 +498,27 @@ export class Acceptor {
   }
 
   #serveOne(client: AcceptedHandle, place: number): void {
-    const context = { ...this.#context, peer: peerName(client), listener: place };
+    if (!this.#admission.isProxied(place, peerAddress(client))) {
+      this.#serveNamed(client, place, undefined);
+      return;
+    }
+    this.#proxied.readHandle(
+      client,
+      (bytes) => this.#serveNamed(client, place, bytes),
+      (why) => this.#admission.noteHeaderFailure(place, why),
+    );
+    this.#thread.wakeForLibuv();
+  }
+
+  /** Serves a client whose address is known, and of which `bytes` have been read. */
+  #serveNamed(client: AcceptedHandle, place: number, bytes: Buffer | undefined): void {
+    const context = { ...this.#context, peer: peerName(client), listener: place, bytes };
     if (this.#admission.isOpen(place) && !this.#tls.has(place)) this.#thread.serve(client, context);
     else this.#letIn(client, place, context);
   }
 
   /** Serves a client of a listener or a server with access rules. */
-  #letIn(client: AcceptedHandle, place: number, { peer, listener }: ConnectionContext): void {
+  #letIn(client: AcceptedHandle, place: number, { peer, listener, bytes }: ConnectionContext): void {
     const entry = this.#admission.admit(place, peerAddress(client));
     if (typeof entry === "string") {
       client.close();
@@ -514,6 +530,7 @@ export class Acceptor {
       entry,
       peer,
       listener,
+      bytes,
       log: this.#logOf(entry),
     };
     const tls = this.#tls.get(place);
@@ -522,8 +539,8 @@ export class Acceptor {
       return;
     }
     const identify = this.#admission.identifies(place) ? entry.identify : undefined;
-    tls.serve(client, { ...context, onActivity: this.#thread.wakeForTls }, identify);
-    this.#thread.wakeForTls();
+    tls.serve(client, { ...context, onActivity: this.#thread.wakeForLibuv }, identify);
+    this.#thread.wakeForLibuv();
   }
 
   #logOf(entry: Entry): ConnectionLog {
@@ -615,6 +632,7 @@ export class Acceptor {
   #stop(): void {
     this.#stopping = true;
     for (const { listener } of this.#places) listener?.stop();
+    this.#proxied.stop();
     for (const sockets of this.#tls.values()) sockets.stop();
     this.core.endAll();
     if (this.core.open === 0) this.#stopped();

@@ -20,7 +20,14 @@ import { Point, REAL_THREAD } from "../loop/role.ts";
 import type { PollPolicy } from "../loop/waiting-policy.ts";
 import type { GroupMembers } from "../message/group.ts";
 import type { ManualChange } from "../message/manual-change.ts";
-import { httpBell, httpPort, memoryWords, type Topology, threadOfShard } from "../message/topology.ts";
+import {
+  Counter,
+  httpBell,
+  httpPort,
+  memoryWords,
+  type Topology,
+  threadOfShard,
+} from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -63,6 +70,7 @@ import { RequestMeter } from "./limits/request-meter.ts";
 import { ControlClient, Liveness } from "./link/control-client.ts";
 import { PutPool } from "./link/put-pool.ts";
 import { Bodies, WireClients } from "./link/wire-connection.ts";
+import { ProxiedHttp } from "./proxied-http.ts";
 import { Backups } from "./queue/backups.ts";
 import { type AcceptorAnswer, type AcceptorQuestion, ConnectionClient } from "./queue/connection-client.ts";
 import { measureTubes } from "./queue/health.ts";
@@ -179,6 +187,8 @@ export interface HttpRules {
    * limit.
    */
   readonly requestsMax: number;
+  /** Networks of proxies, whose connections begin with a PROXY header. */
+  readonly proxyFrom: readonly string[] | undefined;
   readonly tls: TlsPolicy | undefined;
   /** All certificates of the server, including those of listeners. */
   readonly certificates: readonly ShownCertificate[];
@@ -238,6 +248,8 @@ const PING_EACH_MS = 5000;
 const TUBES_EACH_MS = 10_000;
 /** Minimum time between two logged errors, ms. */
 const TELL_EACH_MS = 10_000;
+/** The same between two reports of a wrong PROXY header. */
+const TELL_HEADER_EACH_MS = 60_000;
 
 const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   phase: "starting",
@@ -313,9 +325,11 @@ export class HttpThread {
   readonly #reloads: ReloadClient;
   readonly #authentication: Authentication;
   readonly #limit: RequestLimit;
+  readonly #proxied: ProxiedHttp;
   readonly #histories: SavedHistories | undefined;
   #cannotSave = false;
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
+  #headerToldAtMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(data: HttpThreadData, port: HttpThreadPort) {
     this.#data = data;
@@ -323,11 +337,12 @@ export class HttpThread {
     const { topology, facts, stats, metrics } = data;
     this.#state = stateAtStart(facts);
     this.#reloads = new ReloadClient((question) => port.postMessage({ news: "reload", question }));
-    const { tokens, requestsMax, tls, certificates } = data.rules;
+    const { tokens, requestsMax, proxyFrom, tls, certificates } = data.rules;
     this.#state.certificates = certificates;
     this.#state.httpTokens = tokens !== undefined;
     this.#authentication = new Authentication(tokens, () => this.#state.wrongTokens++, certificateNames);
     this.#limit = new RequestLimit(requestsMax, monotonicMs);
+    this.#proxied = new ProxiedHttp(proxyFrom, (why) => this.#onHeaderFailure(why));
     const core = new AcceptorCore({
       topology,
       acceptor: httpPort(topology),
@@ -377,6 +392,7 @@ export class HttpThread {
     if (data.historyFolder !== undefined)
       this.#histories = new SavedHistories(data.historyFolder, totals, tubeHistory, Date.now);
     this.#listeners = this.#open(tls);
+    for (const { api } of this.#listeners) this.#proxied.addTo(api);
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);
     void this.#listen();
@@ -455,10 +471,11 @@ export class HttpThread {
     else void this.#stop();
   }
 
-  #configure({ tokens, requestsMax, tls, certificates }: HttpRules): void {
+  #configure({ tokens, requestsMax, proxyFrom, tls, certificates }: HttpRules): void {
     this.#authentication.configure(tokens);
     this.#state.httpTokens = tokens !== undefined;
     this.#limit.configure(requestsMax);
+    this.#proxied.configure(proxyFrom);
     this.#state.certificates = certificates;
     // Open connections keep the old context.
     for (const { api, isSecure } of this.#listeners)
@@ -522,6 +539,7 @@ export class HttpThread {
     this.#state.phase = "stopping";
     for (const timer of this.#timers) clearInterval(timer);
     this.#service.reservations.stop();
+    this.#proxied.stop();
     const closed = Promise.all(this.#listeners.map(({ api }) => api.close()));
     const untilMs = monotonicMs() + STOP_MS_MAX;
     while (this.#meter.underWay > 0 && monotonicMs() < untilMs) await sleep(STOP_LOOK_MS);
@@ -529,6 +547,19 @@ export class HttpThread {
     await closed;
     await Promise.race([this.#saveHistories(), sleep(SAVE_MS_MAX, undefined, { ref: false })]);
     this.#port.postMessage({ news: "stopped" });
+  }
+
+  #onHeaderFailure(why: string): void {
+    this.#service.core.counters[Counter.RejectedHeader]!++;
+    const nowMs = monotonicMs();
+    if (nowMs < this.#headerToldAtMs + TELL_HEADER_EACH_MS) return;
+    this.#headerToldAtMs = nowMs;
+    const what = `http: a connection was closed: ${why}, and http.proxy-from names its address`;
+    this.#port.postMessage({
+      news: "log",
+      level: "warn",
+      message: `${what} (reported once a minute at most)`,
+    });
   }
 
   #tellError(message: string): void {

@@ -118,6 +118,8 @@ export const Counter = {
   RejectedAuth: 18,
   RejectedHandshake: 19,
   RejectedDescriptors: 20,
+  /** Also by the HTTP thread: missing, malformed, cut or slow PROXY headers. */
+  RejectedHeader: 13,
   /** The first counter of ended connections, indexed by END_REASONS. */
   Closed: 21,
   /** Bytes of the beanstalkd protocol: received from clients, and handed over for them. */

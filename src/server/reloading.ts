@@ -172,6 +172,7 @@ export class Reloading {
   #tokenFile: string | undefined;
   #httpTls: TlsPolicy | undefined;
   #httpRequestsMax: number;
+  #httpProxyFrom: readonly string[] | undefined;
   #expiryTimer: NodeJS.Timeout | undefined;
 
   /** `reread` reads the options again. Throws an OperatorError if a file can't be used. */
@@ -183,6 +184,7 @@ export class Reloading {
     this.#rules = readAccessRules(options, options.listen !== "none");
     this.#httpTls = readTls("http", options.httpTls);
     this.#httpRequestsMax = options.httpRequestsMax;
+    this.#httpProxyFrom = options.httpProxyFrom;
   }
 
   /** The rules of the listeners. */
@@ -195,6 +197,7 @@ export class Reloading {
     return {
       tokens: this.#tokenFile === undefined ? undefined : this.#rules.tokens,
       requestsMax: this.#httpRequestsMax,
+      proxyFrom: this.#httpProxyFrom,
       tls: this.#httpTls,
       certificates: this.#certificates,
     };
@@ -255,6 +258,7 @@ export class Reloading {
       for (const acceptor of acceptors()) acceptor.configure(rules);
       this.#httpTls = httpTls;
       this.#httpRequestsMax = next.httpRequestsMax;
+      this.#httpProxyFrom = next.httpProxyFrom;
       tellHttp({ order: "configure", rules: this.httpRules });
       this.warnOfExpiry();
       return contentChanges(before, contentsOf(rules, httpTls));

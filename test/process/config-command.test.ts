@@ -78,6 +78,17 @@ describe("config", () => {
         '[[listener]]\naddress = "a:1"\ntls = { cert = "/x", key = "/y" }\n',
         /c\.toml: a:1: the certificate \/x does not exist \(ENOENT\)/,
       ],
+      [
+        'proxy-from = ["10.0.0.0/33"]\n',
+        /c\.toml:1: proxy-from: 10\.0\.0\.0\/33 is not an address or network, such as/,
+      ],
+      [
+        '[[listener]]\naddress = "a:1"\nproxy-from = ["lb.example"]\n',
+        /c\.toml:3: proxy-from: lb\.example is not/,
+      ],
+      ['[http]\nproxy-from = ["::1/129"]\n', /c\.toml:2: http\.proxy-from: ::1\/129 is not/],
+      ['[[listener]]\naddress = "unix:/l"\nproxy-from = ["::1"]\n', /unix:\/l: proxy-from is for TCP/],
+      ['listen = "none"\nproxy-from = ["::1"]\n', /c\.toml: --proxy-from is for TCP, and -l is none/],
       ['replicate = "nats://a:1/g"\n', /needs a directory for the log/],
     ] as const) {
       const { status, stderr } = check(text);

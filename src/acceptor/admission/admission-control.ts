@@ -20,7 +20,7 @@ const SWEEP_MS = 1000;
 const WARN_EVERY_MS = 60_000;
 
 /** The reason why a connection is refused. */
-type Refusal = "full" | "address" | "auth" | "certificate" | "handshake";
+type Refusal = "full" | "address" | "auth" | "certificate" | "handshake" | "header";
 
 const COUNTERS: Readonly<Record<Refusal, number>> = {
   full: Counter.RejectedFull,
@@ -28,6 +28,7 @@ const COUNTERS: Readonly<Record<Refusal, number>> = {
   auth: Counter.RejectedAuth,
   certificate: Counter.RejectedAuth,
   handshake: Counter.RejectedHandshake,
+  header: Counter.RejectedHeader,
 };
 
 interface AdmissionOptions {
@@ -64,6 +65,7 @@ export class AdmissionControl {
   #limits: ConnectionLimits;
   #authenticator: Authenticator;
   #allowLists: readonly (AddressList | undefined)[] = [];
+  #proxies: readonly (AddressList | undefined)[] = [];
   #policies: readonly (ListenerPolicy | undefined)[] = [];
   readonly #failures = new FailureLimit();
   /** Filters of connections that have not authenticated yet, with their deadlines. */
@@ -97,6 +99,9 @@ export class AdmissionControl {
     this.#policies = policies;
     this.#allowLists = policies.map((policy) =>
       policy?.allow === undefined ? undefined : new AddressList(policy.allow),
+    );
+    this.#proxies = policies.map((policy) =>
+      policy?.proxyFrom === undefined ? undefined : new AddressList(policy.proxyFrom),
     );
     this.#revoke();
   }
@@ -135,6 +140,11 @@ export class AdmissionControl {
     const policy = this.#policies[listener];
     const isLimited = Math.min(connections, perAddress, idleMs) < Number.POSITIVE_INFINITY;
     return !isLimited && (policy === undefined || (policy.auth === "none" && policy.allow === undefined));
+  }
+
+  /** Returns whether a proxy has opened the connection, which then begins with a PROXY header. */
+  isProxied(listener: number, address: PeerAddress): boolean {
+    return this.#proxies[listener]?.includes(address) === true;
   }
 
   /** Counts a connection and accepts it, or refuses it. */
@@ -215,6 +225,10 @@ export class AdmissionControl {
 
   noteTlsFailure(listener: string, why: string): void {
     this.#refuse("handshake", `its handshake on ${listener} failed: ${why}`);
+  }
+
+  noteHeaderFailure(listener: number, why: string): void {
+    this.#refuse("header", `${why}, and proxy-from of ${this.#policies[listener]?.name} names its address`);
   }
 
   #admissionFor(policy: ListenerPolicy, address: PeerAddress): Admission {

@@ -26,6 +26,8 @@ export interface ListenerPolicy {
   readonly auth: "none" | "token" | "certificate";
   /** Permitted addresses and networks; undefined permits all. */
   readonly allow: readonly string[] | undefined;
+  /** Networks of proxies, whose connections begin with a PROXY header. */
+  readonly proxyFrom: readonly string[] | undefined;
 }
 
 export interface KeepAlive {

@@ -13,6 +13,13 @@ export type ListenAddress =
    */
   | { kind: "descriptor"; fd: number };
 
+/** The address of a client, as a handle fills it in. */
+interface PeerName {
+  address?: string;
+  port?: number;
+  family?: string;
+}
+
 /** A connection that libuv has accepted and that is not served yet: its unread stream. */
 export interface AcceptedHandle {
   readonly fd: number;
@@ -20,7 +27,10 @@ export interface AcceptedHandle {
   setKeepAlive?(on: boolean, delaySeconds: number, intervalSeconds?: number, count?: number): void;
   close(): void;
   /** Fills in the client's address. Only TCP sockets have it. */
-  getpeername?(out: { address?: string }): number;
+  getpeername?(out: PeerName): number;
+  /** Internals of Node: whether it is being read. */
+  reading?: boolean;
+  readStop?(): number;
 }
 
 interface ListeningHandle {
@@ -98,7 +108,7 @@ export class Listener {
 
 /** Returns the address and port of a client, or "unix". */
 export function peerName(client: AcceptedHandle): string {
-  const out: { address?: string; port?: number; family?: string } = {};
+  const out: PeerName = {};
   client.getpeername?.(out);
   const { address, port, family } = out;
   if (!address) return "unix";
@@ -107,7 +117,7 @@ export function peerName(client: AcceptedHandle): string {
 
 /** Returns the client's address, or "" for a unix socket. */
 export function peerAddress(client: AcceptedHandle): string {
-  const out: { address?: string } = {};
+  const out: PeerName = {};
   client.getpeername?.(out);
   return out.address ?? "";
 }
@@ -140,4 +150,6 @@ export interface ConnectionContext {
   readonly peer?: string | undefined;
   /** Index of its listener among those of the server. */
   readonly listener?: number | undefined;
+  /** Bytes of the client that were read with its PROXY header. */
+  readonly bytes?: Buffer | undefined;
 }

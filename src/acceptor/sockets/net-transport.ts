@@ -100,7 +100,7 @@ export class NetTransport implements Transport {
    */
   static serve(
     handle: unknown,
-    { core, onActivity, log, keepAlive, entry, peer, listener }: ConnectionContext,
+    { core, onActivity, log, keepAlive, entry, peer, listener, bytes }: ConnectionContext,
     readBuffer: Buffer,
   ): void {
     let connection: Connection | undefined;
@@ -147,6 +147,8 @@ export class NetTransport implements Transport {
       onActivity();
     });
     socket.resume();
+    // They may pause it again.
+    if (bytes !== undefined) opened.onBytes(bytes, bytes.length);
     onActivity();
   }
 

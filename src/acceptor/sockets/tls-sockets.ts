@@ -72,6 +72,7 @@ export class TlsSockets {
     raw.on("close", () => context.log.closed(descriptor));
     raw.on("error", () => raw.destroy());
     this.#underWay.set(raw, { context, identify });
+    if (context.bytes !== undefined) raw.unshift(context.bytes);
     this.#server.emit("connection", raw);
   }
 

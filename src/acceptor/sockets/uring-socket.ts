@@ -136,7 +136,7 @@ export class UringSocket implements Transport, Departure {
     this.#isMultishot = MULTISHOT_RECEIVES && isTcp(this.descriptor);
   }
 
-  /** Starts receiving. `bytes` were read earlier, in another thread. */
+  /** Starts receiving. `bytes` were read earlier, in another thread or with a PROXY header. */
   open(connection: Connection, bytes?: Uint8Array): void {
     this.#connection = connection;
     this.#watch();

@@ -54,7 +54,7 @@ export class UringSockets {
   }
 
   /** Takes over a handle that one of the acceptors has accepted, and serves it. */
-  serve(accepted: unknown, { core, entry, peer, listener, keepAlive, log }: ConnectionContext): void {
+  serve(accepted: unknown, { core, entry, peer, listener, keepAlive, log, bytes }: ConnectionContext): void {
     const handle = accepted as AcceptedHandle;
     const index = this.#free.pop() ?? this.#sockets.length;
     const socket = new UringSocket(this, index, handle, core, log);
@@ -72,7 +72,7 @@ export class UringSockets {
     const { delayMs, intervalMs, count } = keepAlive;
     const intervalSeconds = intervalMs === undefined ? undefined : intervalMs / 1000;
     handle.setKeepAlive?.(true, delayMs / 1000, intervalSeconds, count);
-    socket.open(connection);
+    socket.open(connection, bytes);
     this.#onActivity();
   }
 

@@ -12,6 +12,7 @@ import {
   ControlWord,
   Counter,
   countersOf,
+  httpPort,
   portRole,
 } from "../../message/topology.ts";
 import { turnCountsOf } from "../../message/turn-counters.ts";
@@ -189,6 +190,7 @@ const REJECTED = [
   ["auth", Counter.RejectedAuth],
   ["handshake", Counter.RejectedHandshake],
   ["descriptors", Counter.RejectedDescriptors],
+  ["proxy-header", Counter.RejectedHeader],
 ] as const;
 
 function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
@@ -196,6 +198,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
     countersOf(topology, acceptorRole(topology, acceptor)),
   );
   const sum = (at: number): number => acceptors.reduce((total, counters) => total + counters[at]!, 0);
+  const ofHttp = countersOf(topology, portRole(topology, httpPort(topology)));
   yield gauge("connections", "Open connections of the beanstalkd protocol.", sum(Counter.Connections));
   yield gauge("producers", "Connections that have put a job.", sum(Counter.Producers));
   yield gauge("workers", "Connections that have reserved a job.", sum(Counter.Workers));
@@ -208,7 +211,7 @@ function* connectionFamilies({ topology, state }: Service): Iterable<Family> {
   yield counter(
     "connections_rejected",
     "Connections that were closed at once, by reason.",
-    REJECTED.map(([reason, at]) => ({ value: sum(at), labels: { reason } })),
+    REJECTED.map(([reason, at]) => ({ value: sum(at) + ofHttp[at]!, labels: { reason } })),
   );
   yield counter("network_bytes", "Bytes of the beanstalkd protocol; with TLS, the decrypted bytes.", [
     { value: sum(Counter.BytesIn), labels: { direction: "in" } },

@@ -102,20 +102,28 @@ export function readAccessRules(
   hasFirst: boolean,
   kept: KeptPolicies = new Map(),
 ): AccessRules {
-  const { tokenFile, listeners, limits } = settings;
+  const { tokenFile, listen, proxyFrom, listeners, limits } = settings;
+  if (proxyFrom !== undefined && (listen === "none" || listen.startsWith("unix:")))
+    throw fault(`--proxy-from is for TCP, and -l is ${listen}: set proxy-from in a [[listener]] instead`);
   for (const { address, auth } of listeners) {
     if (auth !== "none" && tokenFile === undefined)
       throw fault(`${address}: auth = "${auth}" needs a token-file; runnerbean token add creates one`);
   }
   const tokens = tokenFile === undefined ? [] : readTokens(tokenFile);
   const policies = listeners.map((each) => (kept.has(each) ? kept.get(each) : policyOf(each)));
-  return { tokens, limits, policies: hasFirst ? [undefined, ...policies] : policies };
+  return { tokens, limits, policies: hasFirst ? [firstPolicy(proxyFrom), ...policies] : policies };
+}
+
+/** Returns the policy for the address of -l and -p, which never requires anything of clients. */
+function firstPolicy(proxyFrom: readonly string[] | undefined): ListenerPolicy | undefined {
+  if (proxyFrom === undefined) return undefined;
+  return { name: "-l and -p", tls: undefined, auth: "none", allow: undefined, proxyFrom };
 }
 
 function policyOf(listener: ListenerOptions): ListenerPolicy | undefined {
-  const { address, auth, allow, cert } = listener;
-  if (auth === "none" && allow === undefined && cert === undefined) return undefined;
-  return { name: address, auth, allow, tls: readTls(address, listener) };
+  const { address, auth, allow, proxyFrom, cert } = listener;
+  if (auth === "none" && (allow ?? proxyFrom ?? cert) === undefined) return undefined;
+  return { name: address, auth, allow, proxyFrom, tls: readTls(address, listener) };
 }
 
 /** File names, as a listener or `[http]` has them. */

@@ -3,6 +3,7 @@
 import { type FileTable, type ReadTable, type Setting, SettingError } from "../../config/setting.ts";
 import { type HttpAlso, SERVED, type Served } from "../../http/http-address.ts";
 import type { HttpAddress } from "../../http/http-thread.ts";
+import { networks } from "./listener-settings.ts";
 
 // HTTP address, as written on the command line.
 
@@ -136,6 +137,8 @@ interface Guarded {
   httpTls: HttpTlsFiles;
   /** Requests per second for each token, or each address without tokens; Infinity for no limit. */
   httpRequestsMax: number;
+  /** Networks of proxies, whose connections begin with a PROXY header. */
+  httpProxyFrom: readonly string[] | undefined;
 }
 
 export const NO_HTTP_TLS: HttpTlsFiles = {
@@ -219,5 +222,17 @@ export const HTTP_GUARD_SETTINGS: readonly Setting<Guarded>[] = [
     },
     show: ({ httpRequestsMax }) =>
       httpRequestsMax === Number.POSITIVE_INFINITY ? undefined : httpRequestsMax,
+  },
+  {
+    key: "http.proxy-from",
+    flags: "--http-proxy-from <networks>",
+    kind: "list",
+    reloads: true,
+    text: "with --http: the same as --proxy-from for all TCP addresses of HTTP",
+    example: ["10.0.0.7"],
+    set(options, proxies) {
+      options.httpProxyFrom = networks(proxies);
+    },
+    show: ({ httpProxyFrom }) => httpProxyFrom,
   },
 ];

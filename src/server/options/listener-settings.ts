@@ -42,6 +42,8 @@ export interface ListenerOptions {
   minVersion: "1.2" | "1.3";
   auth: ListenerPolicy["auth"];
   allow: readonly string[] | undefined;
+  /** Networks of proxies, whose connections begin with a PROXY header. */
+  proxyFrom: readonly string[] | undefined;
   /** Permissions of a unix socket. */
   mode: number | undefined;
   group: string | undefined;
@@ -124,15 +126,19 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
     text: "allowed addresses and networks; all by default",
     example: ["10.0.0.0/8", "fd00::/8"],
     set(listener, allow) {
-      try {
-        new AddressList(allow);
-      } catch (error) {
-        if (error instanceof TypeError) throw new SettingError(error.message);
-        throw error;
-      }
-      listener.allow = allow;
+      listener.allow = networks(allow);
     },
     show: ({ allow }) => allow,
+  },
+  {
+    key: "proxy-from",
+    kind: "list",
+    text: "addresses and networks of proxies: a connection from there begins with a PROXY header, version 1 or 2, which names the client",
+    example: ["10.0.0.7"],
+    set(listener, proxies) {
+      listener.proxyFrom = networks(proxies);
+    },
+    show: ({ proxyFrom }) => proxyFrom,
   },
   {
     key: "mode",
@@ -155,6 +161,17 @@ export const LISTENER_SETTINGS: readonly Setting<ListenerOptions>[] = [
   },
 ];
 
+/** Returns the addresses and networks of a list. Throws SettingError for others. */
+export function networks(texts: readonly string[]): readonly string[] {
+  try {
+    new AddressList(texts);
+    return texts;
+  } catch (error) {
+    if (error instanceof TypeError) throw new SettingError(error.message);
+    throw error;
+  }
+}
+
 function newListener(): ListenerOptions {
   return {
     address: "",
@@ -164,6 +181,7 @@ function newListener(): ListenerOptions {
     minVersion: "1.2",
     auth: "none",
     allow: undefined,
+    proxyFrom: undefined,
     mode: undefined,
     group: undefined,
   };
@@ -176,7 +194,7 @@ export function readListeners(tables: readonly FileTable[], read: ReadTable): Li
   return tables.map((table) => {
     const listener = newListener();
     read(LISTENER_SETTINGS, ["address"], listener, table);
-    const { address, cert, key, clientCa, auth, mode, group } = listener;
+    const { address, cert, key, clientCa, auth, proxyFrom, mode, group } = listener;
     const wrong = (what: string): SettingError => new SettingError(`${address}: ${what}`);
     if ((cert === undefined) !== (key === undefined)) throw wrong("tls needs both cert and key");
     if (clientCa !== undefined && cert === undefined) throw wrong("tls.client-ca needs tls.cert and tls.key");
@@ -184,6 +202,8 @@ export function readListeners(tables: readonly FileTable[], read: ReadTable): Li
       throw wrong('auth = "certificate" needs tls.client-ca');
     if (!UNIX.test(address) && (mode ?? group) !== undefined)
       throw wrong("mode and group are for unix sockets");
+    if (UNIX.test(address) && proxyFrom !== undefined)
+      throw wrong("proxy-from is for TCP: the clients of a unix socket have no address");
     return listener;
   });
 }

@@ -40,6 +40,7 @@ import {
   LISTENER_SETTINGS,
   type ListenerOptions,
   listenerTable,
+  networks,
   portNumber,
   readListeners,
   unchangeable,
@@ -462,6 +463,8 @@ export interface Settings extends BeanstalkdSettings, ThreadSettings, GroupSetti
   httpTls: HttpTlsFiles;
   /** Requests per second for each token, or each address without tokens; Infinity for no limit. */
   httpRequestsMax: number;
+  /** As `proxyFrom`, for HTTP. */
+  httpProxyFrom: readonly string[] | undefined;
   /** Allowed host names for HTTP, besides addresses and localhost. */
   httpHosts: readonly string[];
   /** Further HTTP addresses. */
@@ -477,6 +480,8 @@ export interface Settings extends BeanstalkdSettings, ThreadSettings, GroupSetti
   logFormat: LogFormat;
   /** See access/token-file.ts. */
   tokenFile: string | undefined;
+  /** Networks of proxies, whose connections to -l and -p begin with a PROXY header. */
+  proxyFrom: readonly string[] | undefined;
   /** Addresses besides that of -l and -p. */
   listeners: readonly ListenerOptions[];
   limits: ConnectionLimits;
@@ -503,6 +508,7 @@ export function defaultSettings(): Settings {
     httpTls: NO_HTTP_TLS,
     httpAlso: [],
     httpRequestsMax: Number.POSITIVE_INFINITY,
+    httpProxyFrom: undefined,
     httpNice: HTTP_NICE,
     metricsTubesMax: METRICS_TUBES_MAX,
     metricsTubes: [],
@@ -510,6 +516,7 @@ export function defaultSettings(): Settings {
     logLevel: "info",
     logFormat: "auto",
     tokenFile: undefined,
+    proxyFrom: undefined,
     listeners: [],
     limits: NO_LIMITS,
     memoryBytesMax: Number.POSITIVE_INFINITY,
@@ -658,6 +665,21 @@ const OF_HTTP: readonly Setting<Settings>[] = [
   },
 ];
 
+const OF_PROXIES: readonly Setting<Settings>[] = [
+  {
+    key: "proxy-from",
+    flags: "--proxy-from <networks>",
+    kind: "list",
+    reloads: true,
+    text: "addresses and networks of proxies: a connection from there to -l and -p begins with a PROXY header, version 1 or 2, which names the client",
+    example: ["10.0.0.7", "192.168.4.0/24"],
+    set(options, proxies) {
+      options.proxyFrom = networks(proxies);
+    },
+    show: ({ proxyFrom }) => proxyFrom,
+  },
+];
+
 const TABLES: readonly Setting<Settings>[] = [
   {
     key: "http.also",
@@ -729,5 +751,6 @@ export const SETTINGS: readonly Setting<Settings>[] = [
   ...OF_HTTP_THREAD,
   ...OF_METRICS,
   ...LIMIT_SETTINGS,
+  ...OF_PROXIES,
   ...TABLES,
 ];

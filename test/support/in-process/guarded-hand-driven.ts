@@ -34,7 +34,7 @@ export class GuardedHandDriven {
     return {
       tokens,
       limits: NO_LIMITS,
-      policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
+      policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined, proxyFrom: undefined }],
     };
   }
 

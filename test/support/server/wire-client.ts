@@ -86,7 +86,7 @@ export class WireClient {
   }
 
   /** The bytes up to and including `terminator`. */
-  async readUntil(terminator: "\r\n" | "\n", limitMs = this.replyMs): Promise<Buffer> {
+  async readUntil(terminator: string, limitMs = this.replyMs): Promise<Buffer> {
     let searched = 0;
     for (;;) {
       const at = this.#gather().indexOf(terminator, searched, "latin1");

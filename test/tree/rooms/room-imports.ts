@@ -27,7 +27,7 @@ const TABLE: Readonly<Record<string, string>> = {
   "acceptor/fanout": "./state base ring protocol message",
   "acceptor/migration": "./{state,stream} base ring protocol message",
   "acceptor/connection": "./{admission,fanout,migration,state,stream} base ring protocol message engine/jobs",
-  "acceptor/sockets": "./{admission,connection,migration,stream} uring base engine/jobs",
+  "acceptor/sockets": "./{admission,connection,migration,stream} access uring base engine/jobs",
   acceptor: "./{admission,connection,migration,sockets,state} loop ring protocol message engine/jobs",
   "shard/records": "loop base ring protocol message engine engine/{jobs,state}",
   "shard/sessions": "./records base ring protocol message engine engine/{jobs,queues,state,tubes}",

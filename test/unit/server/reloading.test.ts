@@ -66,6 +66,7 @@ class Parts {
 }
 
 const LIMITS = `log-level = "debug"
+proxy-from = ["10.0.0.0/8"]
 max-memory = "3M"
 max-connections = 5
 max-connections-per-address = 6
@@ -74,6 +75,7 @@ tcp-keepalive = "30s,5s,4"
 [http]
 listen = "127.0.0.1:0"
 max-requests = 8
+proxy-from = ["10.0.0.7"]
 `;
 
 /** A folder with a file of tokens, and their lines. */
@@ -95,8 +97,8 @@ it("a reload passes every setting that may change to its part", async (t) => {
   assert.deepEqual([answer.successful, answer.question], [true, 9]);
   assert.deepEqual(answer.outcome, {
     changed: [
-      ...["log-level", "token-file", "http.max-requests", "max-memory", "max-connections"],
-      ...["max-connections-per-address", "idle-timeout", "tcp-keepalive", "listener"],
+      ...["log-level", "token-file", "http.max-requests", "http.proxy-from", "max-memory", "max-connections"],
+      ...["max-connections-per-address", "idle-timeout", "tcp-keepalive", "proxy-from", "listener"],
       ...["token a added", "token b added"],
     ],
     needsRestart: ["listener"],
@@ -115,9 +117,12 @@ it("a reload passes every setting that may change to its part", async (t) => {
     ["a", "b"],
   );
   // The listener is not open yet; the first one requires nothing.
-  assert.deepEqual(rules.policies, [undefined]);
+  assert.deepEqual(
+    rules.policies.map((policy) => policy?.proxyFrom),
+    [["10.0.0.0/8"]],
+  );
   assert.deepEqual(parts.http, {
-    ...{ tokens: rules.tokens, requestsMax: 8, tls: undefined, certificates: [] },
+    ...{ tokens: rules.tokens, requestsMax: 8, proxyFrom: ["10.0.0.7"], tls: undefined, certificates: [] },
   });
 });
 
@@ -131,6 +136,7 @@ it("a reload takes the limits back to none, and needs no token any more", async 
   assert.deepEqual([connections, perAddress, idleMs], Array(3).fill(Number.POSITIVE_INFINITY));
   assert.deepEqual(parts.acceptors[1]!.tokens, []);
   assert.deepEqual([parts.http!.tokens, parts.http!.requestsMax], [undefined, Number.POSITIVE_INFINITY]);
+  assert.deepEqual([parts.acceptors[1]!.policies, parts.http!.proxyFrom], [[undefined], undefined]);
 });
 
 it("a reload that finds a fault changes nothing, and the next one may succeed", async (t) => {
@@ -170,7 +176,7 @@ allow = ["10.0.0.0/8"]
     ...{ cert: textOf(cert), key: textOf(key), clientCa, minVersion },
   });
   const policyWith = (minVersion: string): unknown => ({
-    ...{ name: "127.0.0.1:1", auth: "none", allow: ["10.0.0.0/8"] },
+    ...{ name: "127.0.0.1:1", auth: "none", allow: ["10.0.0.0/8"], proxyFrom: undefined },
     tls: tlsOf(minVersion, textOf(ca)),
   });
   assert.deepEqual(parts.reloading.rules.policies, [undefined, policyWith("TLSv1.2")]);

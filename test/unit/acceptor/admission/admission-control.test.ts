@@ -26,7 +26,13 @@ const cheap: Token = { ...mailer!, name: "cheap", proof: { kind: "scrypt", cost,
 /** Two listeners: one that anybody may use, and one that demands a token. */
 function controlWith(limits: Partial<ConnectionLimits>, nowMs: () => number): AdmissionControl {
   const { acceptor } = new HandDrivenServer(1);
-  const token = { name: "test", tls: undefined, auth: "token", allow: undefined } as const;
+  const token = {
+    name: "test",
+    tls: undefined,
+    auth: "token",
+    allow: undefined,
+    proxyFrom: undefined,
+  } as const;
   return new AdmissionControl({
     rules: { tokens: [mailer!], limits: { ...NO_LIMITS, ...limits }, policies: [undefined, token] },
     counts: new ConnectionCounts(new SharedArrayBuffer(CONNECTION_COUNTS_BYTES), 1),

@@ -108,7 +108,7 @@ class Guarded {
         ].join("\n"),
       ).tokens,
       limits: NO_LIMITS,
-      policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined }],
+      policies: [{ name: "test", tls: undefined, auth: "token", allow: undefined, proxyFrom: undefined }],
     },
     counts: undefined,
     counters: this.server.acceptor.counters,

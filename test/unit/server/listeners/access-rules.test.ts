@@ -26,7 +26,7 @@ const listener = (more: Partial<ListenerOptions>): ListenerOptions => ({
     minVersion: "1.2",
     auth: "none",
   },
-  ...{ allow: undefined, mode: undefined, group: undefined },
+  ...{ allow: undefined, proxyFrom: undefined, mode: undefined, group: undefined },
   ...more,
 });
 
@@ -37,16 +37,31 @@ test("a listener has a policy if it requires anything, in the order of the liste
     listener({ address: "unix:/l", mode: 0o600, group: "g" }),
     // None at all may connect.
     listener({ address: "a:3", allow: [] }),
+    listener({ address: "a:4", proxyFrom: ["10.0.0.7"] }),
   ];
   const settings = { ...defaultSettings(), listeners };
   const ofListeners = [
     undefined,
-    { name: "a:2", auth: "none", allow: ["10.0.0.0/8"], tls: undefined },
+    { name: "a:2", auth: "none", allow: ["10.0.0.0/8"], proxyFrom: undefined, tls: undefined },
     undefined,
-    { name: "a:3", auth: "none", allow: [], tls: undefined },
+    { name: "a:3", auth: "none", allow: [], proxyFrom: undefined, tls: undefined },
+    { name: "a:4", auth: "none", allow: undefined, proxyFrom: ["10.0.0.7"], tls: undefined },
   ];
   assert.deepEqual(readAccessRules(settings, false).policies, ofListeners);
   assert.deepEqual(readAccessRules(settings, true).policies, [undefined, ...ofListeners]);
+});
+
+test("the address of -l and -p has a policy if proxies are named for it, which is for TCP only", () => {
+  const proxied = (listen: string) => ({ ...defaultSettings(), listen, proxyFrom: ["10.0.0.0/8"] });
+  const policy = { name: "-l and -p", auth: "none", allow: undefined, tls: undefined };
+  assert.deepEqual(readAccessRules(proxied("0.0.0.0"), true).policies, [
+    { ...policy, proxyFrom: ["10.0.0.0/8"] },
+  ]);
+  for (const listen of ["none", "unix:/run/socket"])
+    assert.throws(
+      () => readAccessRules(proxied(listen), listen !== "none"),
+      new RegExp(`--proxy-from is for TCP, and -l is ${listen}: set proxy-from in a \\[\\[listener`),
+    );
 });
 
 test("a listener that asks who its clients are needs a file of tokens", () => {

@@ -30,7 +30,17 @@ const inQuotes = (text: string): string => JSON.stringify(text);
 
 const LISTENER = {
   ...{ address: "unix:/l", cert: "c", key: "k", clientCa: "a", minVersion: "1.3", auth: "certificate" },
-  ...{ allow: ["10.0.0.0/8"], mode: 0o640, group: "g" },
+  ...{ allow: ["10.0.0.0/8"], proxyFrom: undefined, mode: 0o640, group: "g" },
+};
+const PROXIED = {
+  ...{ address: "0.0.0.0:9", cert: undefined, key: undefined, clientCa: undefined, minVersion: "1.2" },
+  ...{
+    auth: "none",
+    allow: undefined,
+    proxyFrom: ["10.0.0.7", "fd00::/8"],
+    mode: undefined,
+    group: undefined,
+  },
 };
 const LISTENER_TABLE = `[[listener]]
 address = "unix:/l"
@@ -38,7 +48,10 @@ tls = { cert = "c", key = "k", client-ca = "a", min = "1.3" }
 auth = "certificate"
 allow = ["10.0.0.0/8"]
 mode = "0640"
-group = "g"`;
+group = "g"
+[[listener]]
+address = "0.0.0.0:9"
+proxy-from = ["10.0.0.7", "fd00::/8"]`;
 const ALSO_TABLE = `[[http.also]]
 listen = "127.0.0.1:9"
 serve = ["metrics"]
@@ -90,6 +103,7 @@ const rowsFor = (tubesFile: string): readonly Row[] => [
   ["http.tls.client-ca", '"/a"', "/a", { httpTls: { clientCa: "/a" } }, CERT],
   ["http.tls.min", '"1.3"', "1.3", { httpTls: { minVersion: "1.3" } }, CERT],
   ["http.max-requests", "5", "5", { httpRequestsMax: 5 }],
+  ["http.proxy-from", '["10.0.0.7"]', "10.0.0.7", { httpProxyFrom: ["10.0.0.7"] }],
   ["http.nice", "7", "7", { httpNice: 7 }],
   ["metrics.max-tubes", "9", "9", { metricsTubesMax: 9 }],
   ["metrics.tubes", '["a-*", "b"]', "a-*,b", { metricsTubes: ["a-*", "b"] }],
@@ -98,8 +112,9 @@ const rowsFor = (tubesFile: string): readonly Row[] => [
   ["max-connections-per-address", "6", "6", { limits: { perAddress: 6 } }],
   ["idle-timeout", '"2m"', "2m", { limits: { idleMs: 120_000 } }],
   ["tcp-keepalive", '"30s,5s,4"', "30s,5s,4", { limits: { keepAlive: { delayMs: 30_000, intervalMs: 5000, count: 4 } } }],
+  ["proxy-from", '["10.0.0.0/8", "::1"]', "10.0.0.0/8, ::1", { proxyFrom: ["10.0.0.0/8", "::1"] }],
   ["http.also", ALSO_TABLE, undefined, { httpAlso: ALSO }, CERT],
-  ["listener", LISTENER_TABLE, undefined, { listeners: [LISTENER] }],
+  ["listener", LISTENER_TABLE, undefined, { listeners: [LISTENER, PROXIED] }],
 ];
 
 /** `tubesFile` is a file of one line, `mails max-jobs=5`. */
