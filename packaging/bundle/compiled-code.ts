@@ -8,6 +8,7 @@ import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { Script } from "node:vm";
+import { HEAP_FLAG } from "./parts.ts";
 
 /** Position of the hash of V8's flags in compiled code (SerializedCodeData in code-serializer.h). */
 const FLAG_HASH = 12;
@@ -37,8 +38,8 @@ export function compiledCode(
     const names = sources.map(([path]) => basename(path));
     // V8 hashes strings with a random seed, and the hashes stay in the code. With a fixed seed, all
     // builds are the same, but a process without that flag refuses the code. The build therefore
-    // stores the hash of a process without flags.
-    compile([], names[0]!);
+    // stores the hash of a process that has only the loader's flag.
+    compile([HEAP_FLAG], names[0]!);
     const flagHash = cacheOf(names[0]!).subarray(FLAG_HASH, FLAG_HASH_END);
     for (const name of names) compile(["--hash-seed=1"], name);
     return new Map(

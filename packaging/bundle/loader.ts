@@ -5,9 +5,10 @@ import { accessSync, constants, readFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { dirname, join } from "node:path";
 import { getRawAsset, isSea } from "node:sea";
+import { setFlagsFromString } from "node:v8";
 import { Script } from "node:vm";
 import { isMainThread, type WorkerOptions } from "node:worker_threads";
-import { PARTS, type Parts } from "./parts.ts";
+import { HEAP_FLAG, PARTS, type Parts } from "./parts.ts";
 
 /** This file's name in the bundle. */
 const LOADER = "runnerbean.cjs";
@@ -69,4 +70,6 @@ const parts: Parts = {
   },
 };
 
+// Compiled code depends on the flags, so this comes before the first part.
+if (isMainThread) setFlagsFromString(HEAP_FLAG);
 run(isMainThread ? PARTS.main : process.argv[2]!);

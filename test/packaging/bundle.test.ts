@@ -9,6 +9,7 @@ import { basename, dirname, join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { bundledFiles } from "../../packaging/bundle/bundle.ts";
+import { HEAP_FLAG } from "../../packaging/bundle/parts.ts";
 import { writeBundle } from "../../packaging/bundle/write-bundle.ts";
 import { loadAssets } from "../../src/http/app/dashboard-assets.ts";
 import { COLD_CALLS } from "../../src/server/lifecycle/cold-phase.ts";
@@ -96,9 +97,8 @@ describe("the bundle", { concurrency: 2 }, () => {
   });
 
   it("has compiled code that V8 takes", (t) => {
-    const { stdout, stderr } = spawnSync(process.execPath, ["-e", REFUSED, join(written(t), "parts")], {
-      encoding: "utf8",
-    });
+    const args = [HEAP_FLAG, "-e", REFUSED, join(written(t), "parts")];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
     assert.equal(stderr, "");
     const lines = stdout.trim().split("\n");
     assert.ok(lines.length > 5);
