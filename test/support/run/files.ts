@@ -37,7 +37,6 @@ export const ALONE = [
   // They compute for seconds, and other cores can play them meanwhile.
   "engine/engine-random",
   "engine/engine-many",
-  "engine/policies-random",
   "engine/policies/key-table",
   "engine/state/ready-order",
   "acceptor/end-at-any-turn",
