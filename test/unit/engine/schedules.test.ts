@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes, latin1, Memory } from "../../../src/base/bytes.ts";
-import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import {
   BACK_MS_MAX,
@@ -21,6 +20,7 @@ import {
 import { Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
 import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { ScheduleTurns, type ScheduleTurnsOptions } from "../../../src/shard/schedules/shard-schedules.ts";
+import { addSchedule } from "../../support/in-process/add-schedule.ts";
 import { EngineBench } from "./engine-bench.ts";
 import { TracedEngine } from "./traced-engine.ts";
 
@@ -39,22 +39,8 @@ class ScheduleBench extends EngineBench {
   set(name: string, missed: number, everyMs: number): Schedule {
     const { schedules } = this.engine;
     const timing = { cron: everyMs === 0 ? "x" : "", zone: "UTC", everyMs };
-    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-    const facts: ScheduleFacts = { name, tube: "t", timing, missed, ...times, attributes: new Uint8Array(0) };
     const nextMs = schedules.firstTick(timing, 0, 0);
-    const counts = {
-      lastMs: 0,
-      heldMs: 0,
-      lateJobs: 0,
-      fired: 0,
-      runs: 0,
-      missedTicks: 0,
-      duplicates: 0,
-      refusals: 0,
-    };
-    const progress = { version: 1, anchorMs: 0, nextMs, paused: false, ...counts };
-    assert.ok(schedules.set(++this.#lastId, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
-    return schedules.table.get(name)!;
+    return addSchedule(schedules, ++this.#lastId, name, { timing, missed }, { nextMs });
   }
 
   /** Works off all that is due at this time; returns the number of ticks that were looked at. */

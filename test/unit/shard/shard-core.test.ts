@@ -5,18 +5,18 @@ import { describe, it } from "node:test";
 import { Engine, Outcome } from "../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { JobState } from "../../../src/engine/jobs/job-table.ts";
-import { Schedule, type ScheduleFacts } from "../../../src/engine/schedules.ts";
+import { Schedule } from "../../../src/engine/schedules.ts";
 import { Waiting } from "../../../src/engine/state/session.ts";
 import { RequestOp, writeRequest } from "../../../src/message/request.ts";
 import { createTopology } from "../../../src/message/topology.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { Request } from "../../../src/protocol/request.ts";
 import type { SchedulePage } from "../../../src/protocol/schedule-list.ts";
-import { Missed } from "../../../src/protocol/schedule-options.ts";
 import { RingWriter } from "../../../src/ring/ring.ts";
 import { ScheduleListing } from "../../../src/shard/schedules/schedule-listing.ts";
 import type { ShardSession } from "../../../src/shard/sessions/shard-session.ts";
 import { LeaseWorkers, ShardCore, WORK_PER_MS } from "../../../src/shard/shard-core.ts";
+import { scheduleFacts } from "../../support/in-process/add-schedule.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { HandDrivenServer } from "../../support/in-process/hand-driven-server.ts";
 
@@ -144,11 +144,6 @@ type Fields = Partial<Pick<Request, "id" | "slot" | "timeoutMs" | "waitNumber" |
 const LONG_WORK = 20_000;
 /** More than a connection may cost without being set aside. */
 const COSTLY_WORK = 1000;
-
-const scheduleFacts = (name: string): ScheduleFacts => ({
-  ...{ name, tube: "t", timing: { cron: "", zone: "UTC", everyMs: 60_000 }, missed: Missed.Once },
-  ...{ pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0, attributes: new Uint8Array(0) },
-});
 
 class Turns {
   readonly core: ShardCore;

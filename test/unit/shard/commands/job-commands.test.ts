@@ -7,7 +7,6 @@ import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { ResponseFlag } from "../../../../src/message/response.ts";
 import { Op } from "../../../../src/protocol/commands.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
-import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { createRing, RingReader } from "../../../../src/ring/ring.ts";
 import type { CommandShard, ShardCommand } from "../../../../src/shard/commands/command.ts";
 import {
@@ -24,6 +23,7 @@ import type { ScheduleClaims } from "../../../../src/shard/schedules/schedule-cl
 import { Replies } from "../../../../src/shard/sessions/replies.ts";
 import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
+import { addSchedule } from "../../../support/in-process/add-schedule.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 const ID = 9;
@@ -99,23 +99,7 @@ it("NOT_FOUND and counts wait for the log, if there is one", () => {
 
 it("PAUSED and RESUMED for a schedule that is so already wait for the log: another client may just have done it", () => {
   const shard = new Shard();
-  const { schedules } = shard.engine;
-  const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-  const timing = { cron: "", zone: "UTC", everyMs: 1000 };
-  const attributes = new Uint8Array(0);
-  const facts = { name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes };
-  const counts = {
-    lastMs: 0,
-    heldMs: 0,
-    lateJobs: 0,
-    fired: 0,
-    runs: 0,
-    missedTicks: 0,
-    duplicates: 0,
-    refusals: 0,
-  };
-  const progress = { version: 1, anchorMs: 0, nextMs: 1000, paused: true, ...counts };
-  assert.ok(schedules.set(1, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+  addSchedule(shard.engine.schedules, 1, "s", {}, { paused: true });
   const named =
     (command: ShardCommand): ShardCommand =>
     ({ engine, replies }, session, request) => {

@@ -2,19 +2,13 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import {
-  NO_SINK,
-  type Schedule,
-  type ScheduleFacts,
-  type Schedules,
-} from "../../../../src/engine/schedules.ts";
+import { NO_SINK, type Schedule, type Schedules } from "../../../../src/engine/schedules.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { Span } from "../../../../src/protocol/request.ts";
-import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
 import { ScheduleTurns } from "../../../../src/shard/schedules/shard-schedules.ts";
 import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
+import { addSchedule, everyMs } from "../../../support/in-process/add-schedule.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { tubeOn } from "../../../support/tube-on.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
@@ -144,25 +138,7 @@ class Shards {
   /** Sets a schedule on a shard, without a claim. */
   put(shard: number, id: number, version: number, nextMs = 1000): Schedule {
     const { schedules } = this.nodes[shard]!;
-    const timing = { cron: "", zone: "UTC", everyMs: EVERY_MS };
-    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-    const attributes = new Uint8Array(0);
-    const facts: ScheduleFacts = {
-      ...{ name: "s", tube: "t", timing, missed: Missed.Once, ...times, attributes },
-    };
-    const counts = {
-      lastMs: 0,
-      heldMs: 0,
-      lateJobs: 0,
-      fired: 0,
-      runs: 0,
-      missedTicks: 0,
-      duplicates: 0,
-      refusals: 0,
-    };
-    const progress = { version, anchorMs: 0, nextMs, paused: false, ...counts };
-    assert.ok(schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
-    return schedules.table.get("s")!;
+    return addSchedule(schedules, id, "s", { timing: everyMs(EVERY_MS) }, { version, nextMs });
   }
 }
 

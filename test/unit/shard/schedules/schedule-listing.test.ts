@@ -3,39 +3,16 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import type { ScheduleFacts } from "../../../../src/engine/schedules.ts";
 import type { SchedulePage } from "../../../../src/protocol/schedule-list.ts";
-import { Missed } from "../../../../src/protocol/schedule-options.ts";
 import { ScheduleListing } from "../../../../src/shard/schedules/schedule-listing.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
+import { addSchedule } from "../../../support/in-process/add-schedule.ts";
 import { printSeed, seed } from "../../../support/seeded-property.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 function set({ engine }: EngineBench, name: string, tube: string, id: number): void {
-  const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-  const timing = { cron: "", zone: "UTC", everyMs: 1000 };
-  const facts: ScheduleFacts = {
-    name,
-    tube,
-    timing,
-    missed: Missed.Once,
-    ...times,
-    attributes: new Uint8Array(0),
-  };
-  const counts = {
-    lastMs: 0,
-    heldMs: 0,
-    lateJobs: 0,
-    fired: 0,
-    runs: 0,
-    missedTicks: 0,
-    duplicates: 0,
-    refusals: 0,
-  };
-  const progress = { version: id, anchorMs: 0, nextMs: 1000, paused: false, ...counts };
-  assert.ok(engine.schedules.set(id, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
+  addSchedule(engine.schedules, id, name, { tube }, { version: id });
 }
 
 it("a page has the first names after one, and says whether there are more", (t) => {

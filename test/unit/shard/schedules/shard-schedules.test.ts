@@ -3,18 +3,17 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import {
   BACK_MS_MAX,
   NO_SINK,
   SCHEDULES_MAX,
   type Schedule,
-  type ScheduleFacts,
   type Schedules,
 } from "../../../../src/engine/schedules.ts";
 import { Missed, SCHEDULE_BODY_BYTES_MAX } from "../../../../src/protocol/schedule-options.ts";
 import { NextRuns } from "../../../../src/shard/schedules/schedule-listing.ts";
 import { ScheduleTurns, type ScheduleTurnsOptions } from "../../../../src/shard/schedules/shard-schedules.ts";
+import { addSchedule, everyMs } from "../../../support/in-process/add-schedule.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { snapshotOf } from "../../../support/in-process/engine-snapshot.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
@@ -37,25 +36,9 @@ class TurnsBench extends EngineBench {
     this.turns = new ScheduleTurns({ schedules: this.engine.schedules, ...clocks, ...options });
   }
 
-  set(name: string, everyMs = EVERY_MS): Schedule {
-    const { schedules } = this.engine;
-    const timing = { cron: "", zone: "UTC", everyMs };
-    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-    const attributes = new Uint8Array(0);
-    const facts: ScheduleFacts = { name, tube: "t", timing, missed: Missed.None, ...times, attributes };
-    const counts = {
-      lastMs: 0,
-      heldMs: 0,
-      lateJobs: 0,
-      fired: 0,
-      runs: 0,
-      missedTicks: 0,
-      duplicates: 0,
-      refusals: 0,
-    };
-    const progress = { version: 1, anchorMs: 0, nextMs: everyMs, paused: false, ...counts };
-    assert.ok(schedules.set(++this.#lastId, true, facts, progress, { handle: EMPTY_BODY, bytes: 0 }));
-    return schedules.table.get(name)!;
+  set(name: string, ms = EVERY_MS): Schedule {
+    const facts = { timing: everyMs(ms), missed: Missed.None };
+    return addSchedule(this.engine.schedules, ++this.#lastId, name, facts, { nextMs: ms });
   }
 
   /** Lets turns follow each other until nothing is due. */
@@ -321,27 +304,8 @@ describe("schedule setter", () => {
 
   /** Fills a table up to this number of schedules. */
   function fill(schedules: Schedules, size: number): void {
-    const timing = { cron: "", zone: "UTC", everyMs: EVERY_MS };
-    const times = { pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
-    const counts = {
-      lastMs: 0,
-      heldMs: 0,
-      lateJobs: 0,
-      fired: 0,
-      runs: 0,
-      missedTicks: 0,
-      duplicates: 0,
-      refusals: 0,
-    };
-    const progress = { version: 1, anchorMs: 0, nextMs: EVERY_MS, paused: false, ...counts };
-    const body = { handle: EMPTY_BODY, bytes: 0 };
-    for (let id = 1_000_000; schedules.table.size < size; id++) {
-      const attributes = new Uint8Array(0);
-      const facts: ScheduleFacts = {
-        ...{ name: `s${id}`, tube: "t", timing, missed: Missed.Once, ...times, attributes },
-      };
-      assert.ok(schedules.set(id, true, facts, progress, body));
-    }
+    for (let id = 1_000_000; schedules.table.size < size; id++)
+      addSchedule(schedules, id, `s${id}`, { timing: everyMs(EVERY_MS) }, { nextMs: EVERY_MS });
   }
 
   describe("the body of a schedule", () => {
