@@ -213,18 +213,6 @@ describe("http auth", () => {
     assert.deepEqual(await tubesOf(tokens.viewer.secret), ["mail-3", "secret-3"]);
   });
 
-  it("separates equal Idempotency-Keys of different tokens", async () => {
-    const put = async (secret: string): Promise<number> => {
-      const headers = { ...bearer(secret), "idempotency-key": "mine" };
-      const answer = await ask("/v1/tubes/mail-keys/jobs", headers, "POST", { body: "x" });
-      assert.equal(answer.status, 201);
-      return ((await answer.json()) as { id: number }).id;
-    };
-    const [first, second] = [await put(tokens.producer.secret), await put(tokens.worker.secret)];
-    assert.notEqual(first, second);
-    assert.deepEqual([await put(tokens.producer.secret), await put(tokens.worker.secret)], [first, second]);
-  });
-
   it("refuses large requests without a token", async () => {
     const { hostname, port } = new URL(base);
     const socket = connect(Number(port), hostname);
