@@ -15,7 +15,7 @@ import type { CaseOutcome } from "./result/outcome.ts";
 import { progress } from "./result/progress.ts";
 import { type ResultLine, type RunFacts, resultLine } from "./result/result-line.ts";
 import { resultTable } from "./result/table.ts";
-import { verdicts } from "./result/verdict.ts";
+import { conclusion, verdicts } from "./result/verdict.ts";
 import { runTurns, turnsOf } from "./run-turns.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -51,6 +51,8 @@ export async function bench(options: BenchOptions, load: LoadSource): Promise<vo
       console.log(verdict.text);
       if (!verdict.isGood) process.exitCode = 1;
     }
+    const sentence = conclusion(outcomes);
+    if (sentence !== "") console.log(`\n${sentence}`);
     const lines = outcomes.map((outcome) => resultLine(facts, outcome));
     writeResults(lines, options);
   } finally {
@@ -103,7 +105,7 @@ function workDirectory(options: BenchOptions): string {
 
 function machineText({ generator, machine: m }: RunFacts): string {
   return (
-    `${m.cpu}, ${m.cores} cores, ${m.memoryGib} GiB; ${m.kernel}; Node ${m.node}; logs on ${m.disk}; commit ${m.commit}; ` +
+    `${m.cpu}, ${m.cores} cores, ${m.memoryGib} GiB; ${m.kernel}, TCP ${m.tcp}; Node ${m.node}; logs on ${m.disk}; commit ${m.commit}; ` +
     `load from the ${generator === "native" ? "generator in C" : "Node workers"} on the same machine`
   );
 }

@@ -1,6 +1,7 @@
 // Tests of the bench's arithmetic: histograms, medians, ratios and the reply reader.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { BenchCase } from "./case/bench-case.ts";
 import { Latency } from "./load/latency.ts";
 import { latencyOfBuckets } from "./load/native-latency.ts";
 import { type ReplyView, readReply } from "./load/reply-reader.ts";
@@ -8,7 +9,7 @@ import { formatCount, formatMicros } from "./result/figures.ts";
 import { goalTable } from "./result/goal-table.ts";
 import { spreadsOf } from "./result/measurement.ts";
 import { ratioTo } from "./result/outcome.ts";
-import { verdicts } from "./result/verdict.ts";
+import { conclusion, verdicts } from "./result/verdict.ts";
 
 test("Latency: percentiles are within 0.1 % and never above the maximum", () => {
   const latency = new Latency();
@@ -175,4 +176,26 @@ test("readReply: the replies don't depend on where the bytes are cut", () => {
 test("formatMicros, formatCount: three digits and a unit", () => {
   assert.deepEqual([12.4, 1234, 2.5e6].map(formatMicros), ["12 us", "1.23 ms", "2.50 s"]);
   assert.deepEqual([12, 1234, 123_456, 2.5e6].map(formatCount), ["12", "1.23 k", "123.5 k", "2.50 M"]);
+});
+
+test("conclusion: names the ranges, and the rows in which the first server is slower", () => {
+  const row = (title: string, rates: readonly number[], cpus: readonly number[]) => ({
+    benchCase: { title, headline: "commandsPerSecond" } as BenchCase,
+    servers: rates.map((commandsPerSecond, index) => ({
+      server: ["ours", "theirs"][index]!,
+      description: "",
+      isOurs: index === 0,
+      spreads: spreadsOf([{ figures: { commandsPerSecond, cpuPerCommand: cpus[index]! } }]),
+    })),
+  });
+  const [slow, fast] = [row("slow", [86, 100], [10, 8]), row("fast", [440, 100], [2, 8])];
+  assert.equal(
+    conclusion([slow, fast]),
+    "On this machine and in these 2 rows, ours has 0.86 to 4.40 times the speed of theirs and takes 0.25 to 1.25 times its CPU per command; it is slower in slow.",
+  );
+  assert.match(
+    conclusion([fast]),
+    /in this row, ours has 4\.40 times .* takes 0\.25 times .* slower in none\.$/,
+  );
+  assert.equal(conclusion([{ ...fast, servers: fast.servers.slice(0, 1) }]), "");
 });

@@ -1,10 +1,12 @@
 // Writes the table of figures in docs/figures.md and the README's rows of it from result lines,
-// each between two markers, so that they can't diverge. node bench/readme-table.ts [RESULTS.jsonl]
+// each between two markers, so that they can't diverge. With the results of several machines, a
+// figure is a range over them. node bench/readme-table.ts [RESULTS.jsonl ...]
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { FIGURES, type FigureName, formatFigure } from "./result/figures.ts";
 import { lastRun } from "./result/last-run.ts";
 import type { ResultLine } from "./result/result-line.ts";
+import { rangeText } from "./result/verdict.ts";
 import { runEntry } from "./run-entry.ts";
 
 const BEGIN = "<!-- bench:begin -->";
@@ -20,14 +22,16 @@ const README_ROWS: ReadonlySet<string> = new Set([
 ]);
 
 await runEntry(async () => {
-  const [resultsFile = "bench/results/results.jsonl"] = process.argv.slice(2);
+  const files = process.argv.slice(2);
+  if (files.length === 0) files.push("bench/results/results.jsonl");
   const root = fileURLToPath(new URL("..", import.meta.url));
   process.chdir(root);
-  const lines = lastRun(resultsFile);
-  const shown = lines.filter(({ key }) => README_ROWS.has(key)).map(oneOfEach);
-  if (shown.length < README_ROWS.size) throw new Error(`${resultsFile} lacks a row of the README`);
-  replaceTable("docs/figures.md", tableText(lines, { withCpu: true }));
-  replaceTable("README.md", tableText(shown, { withCpu: false }));
+  const runs = files.map(lastRun);
+  const shown = runs.map((lines) => lines.filter(({ key }) => README_ROWS.has(key)).map(oneOfEach));
+  if (shown.some((lines) => lines.length < README_ROWS.size))
+    throw new Error(`${files.join(", ")}: a row of the README is missing`);
+  replaceTable("docs/figures.md", tableText(runs));
+  replaceTable("README.md", tableText(shown));
 });
 
 /** Ours as it starts by default, and the first server that it is compared with. */
@@ -53,34 +57,41 @@ function replaceTable(file: string, table: string): void {
   writeFileSync(file, `${page.slice(0, from + BEGIN.length)}\n${table}\n${page.slice(to)}`);
 }
 
-function tableText(lines: readonly ResultLine[], more: { withCpu: boolean }): string {
-  const { machine: m, generator, run, servers } = lines[0]!;
-  const pairs = pairsOf(lines[0]!);
+/** Each run is of another machine. The rows are those of the first. */
+function tableText(runs: readonly (readonly ResultLine[])[]): string {
+  const rows = runs[0]!.map((first) => {
+    const lines = runs.flatMap((run) => run.find(({ key }) => key === first.key) ?? []);
+    return { first, lines };
+  });
+  const [{ first: any }] = rows as [(typeof rows)[number]];
+  const pairs = pairsOf(any);
   const head = [
     "",
-    ...servers.map(({ server }) => server),
     ...pairs.map(([our, their]) => `${our.server} : ${their.server}`),
-    ...(more.withCpu ? servers.map(({ server }) => `${server}, CPU`) : []),
+    ...any.servers.map(({ server }) => `${server}, CPU`),
+    ...any.servers.map(({ server }) => server),
   ];
-  const rows = lines.map((line) => [
-    line.title,
-    ...line.servers.map((server) => figureText(line.headline, server)),
-    ...pairsOf(line).map(([our, their]) => ratioText(line.headline, our, their)),
-    ...(more.withCpu ? line.servers.map((server) => figureText("cpuPerCommand", server)) : []),
+  const texts = rows.map(({ first: { title, headline }, lines }) => [
+    title,
+    ...pairs.map((_, pair) => rangeOf(lines, (line) => ratioOf(headline, pairsOf(line)[pair]), " x")),
+    ...any.servers.map((_, index) => figuresText(lines, index, "cpuPerCommand")),
+    ...any.servers.map((_, index) => figuresText(lines, index, headline)),
   ]);
   return [
     `| ${head.join(" | ")} |`,
-    `|---|${head
-      .slice(1)
-      .map(() => "---:|")
-      .join("")}`,
-    ...rows.map((row) => `| ${row.join(" | ")} |`),
+    `|---|${"---:|".repeat(head.length - 1)}`,
+    ...texts.map((row) => `| ${row.join(" | ")} |`),
     "",
     wrapped(
-      `Medians, ${m.cpu}, ${m.cores} cores shared with the ${generator === "native" ? "generator in C" : "Node load workers"}, ` +
-        `${m.kernel}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`,
+      `Medians; where two figures stand, machines differ. ${runs.map(([line]) => machineText(line!)).join(" ")}`,
     ),
   ].join("\n");
+}
+
+function machineText({ machine: m, generator, run }: ResultLine): string {
+  const load = generator === "native" ? "generator in C" : "Node load workers";
+  const tcp = m.tcp === undefined ? "" : `, TCP ${m.tcp}`;
+  return `${m.cpu}, ${m.cores} cores shared with the ${load}, ${m.kernel}${tcp}, Node ${m.node}, ${run.slice(0, 10)}, commit ${m.commit}.`;
 }
 
 /** Breaks lines before they pass 100 columns, as in the rest of the document. */
@@ -94,17 +105,30 @@ function pairsOf(line: ResultLine): [our: ServerLine, their: ServerLine][] {
   return ours.flatMap((our) => theirs.map((their): [ServerLine, ServerLine] => [our, their]));
 }
 
-/** How many times better ours is. */
-function ratioText(name: FigureName, our: ServerLine, their: ServerLine): string {
-  const ours = our.figures[name]?.median;
-  const theirs = their.figures[name]?.median;
-  if (!ours || !theirs) return "";
-  return `${(FIGURES[name].better === "more" ? ours / theirs : theirs / ours).toFixed(2)} x`;
+/** How many times better ours is; undefined if one has no figure. */
+function ratioOf(name: FigureName, pair: readonly ServerLine[] | undefined): number | undefined {
+  const [ours, theirs] = pair?.map(({ figures }) => figures[name]?.median) ?? [];
+  if (!ours || !theirs) return undefined;
+  return FIGURES[name].better === "more" ? ours / theirs : theirs / ours;
 }
 
-function figureText(name: FigureName, { skipped, figures }: ServerLine): string {
-  if (skipped !== undefined) return "skipped";
-  const value = figures[name]?.median;
-  if (value === undefined) return "";
-  return name === "commandsPerSecond" ? `${formatFigure(name, value)}/s` : formatFigure(name, value);
+function rangeOf(
+  lines: readonly ResultLine[],
+  figureOf: (line: ResultLine) => number | undefined,
+  unit: string,
+): string {
+  const values = lines.map(figureOf).filter((value) => value !== undefined);
+  return values.length === 0 ? "" : `${rangeText(values)}${unit}`;
+}
+
+/** A server's figure on each machine, from the lowest to the highest. */
+function figuresText(lines: readonly ResultLine[], index: number, name: FigureName): string {
+  const servers = lines.flatMap(({ servers: all }) => all[index] ?? []);
+  const values = servers.flatMap(({ figures }) => figures[name]?.median ?? []);
+  if (values.length === 0) return servers.some(({ skipped }) => skipped !== undefined) ? "skipped" : "";
+  const unit = name === "commandsPerSecond" ? "/s" : "";
+  const ends = [Math.min(...values), Math.max(...values)].map(
+    (value) => `${formatFigure(name, value)}${unit}`,
+  );
+  return ends[0] === ends[1] ? ends[0]! : ends.join(" to ");
 }

@@ -10,6 +10,8 @@ export interface Machine {
   readonly cores: number;
   readonly memoryGib: number;
   readonly kernel: string;
+  /** Congestion control of TCP, also on loopback; undefined in older results. */
+  readonly tcp?: string;
   readonly node: string;
   readonly disk: string;
   readonly commit: string;
@@ -21,6 +23,7 @@ export function machine(logDirectory: string): Machine {
     cores: os.availableParallelism(),
     memoryGib: Math.round(os.totalmem() / 2 ** 30),
     kernel: `${os.type()} ${os.release().split("-")[0]} ${os.arch()}`,
+    tcp: readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "utf8").trim(),
     node: process.version,
     disk: diskOf(logDirectory),
     commit: commit(),
