@@ -73,14 +73,14 @@ abstract class SlotHeap {
 
   /** Restores the order after a member's sort key has changed. */
   protected settle(slot: number): void {
-    const position = this.#position(slot);
+    const position = this.jobs.pageOf(slot).heapPosition[slot & PAGE_MASK]!;
     assert(position < this.#size && this.at(position) === slot, "a job is settled in the heap that it is in");
     if (position > 0 && this.less(slot, this.at((position - 1) >> 1))) this.#siftUp(position, slot);
     else this.#siftDown(position, slot);
   }
 
   remove(slot: number): void {
-    const position = this.#position(slot);
+    const position = this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK]!;
     assert(position < this.#size && this.at(position) === slot, "a job leaves the heap that it is in");
     const last = this.at(--this.#size);
     if (this.#size === 0) this.#top = NO_SLOT;
@@ -92,10 +92,6 @@ abstract class SlotHeap {
   }
 
   protected abstract less(a: number, b: number): boolean;
-
-  #position(slot: number): number {
-    return this.jobs.pages[slot >>> PAGE_BITS]!.heapPosition[slot & PAGE_MASK]!;
-  }
 
   #place(position: number, slot: number): void {
     if (position === 0) this.#top = slot;
@@ -332,21 +328,13 @@ export class ExpiryHeap extends IndexedHeap {
 /** A list of slots. A job is in at most one such list at a time. */
 export class JobList {
   readonly #jobs: JobTable;
-  #first: number = NO_SLOT;
-  #last: number = NO_SLOT;
+  /** The slot that was appended first, or NO_SLOT. */
+  first: number = NO_SLOT;
+  /** The slot that was appended last, or NO_SLOT. */
+  last: number = NO_SLOT;
 
   constructor(jobs: JobTable) {
     this.#jobs = jobs;
-  }
-
-  /** The slot that was appended first, or NO_SLOT. */
-  get first(): number {
-    return this.#first;
-  }
-
-  /** The slot that was appended last, or NO_SLOT. */
-  get last(): number {
-    return this.#last;
   }
 
   /**
@@ -354,7 +342,7 @@ export class JobList {
    * without a slot.
    */
   get firstSinceMs(): number {
-    const first = this.#first;
+    const { first } = this;
     return first === NO_SLOT
       ? Number.POSITIVE_INFINITY
       : this.#jobs.pageOf(first).deadlineAtMs[rowOf(first)]!;
@@ -368,13 +356,13 @@ export class JobList {
   append(slot: number): void {
     const page = this.#jobs.pageOf(slot);
     const row = rowOf(slot);
-    const last = this.#last;
+    const { last } = this;
     if (CHECKED) assert(last === NO_SLOT || this.behind(last) === NO_SLOT, "nothing follows the last job");
     page.previous[row] = last;
     page.next[row] = NO_SLOT;
-    if (last === NO_SLOT) this.#first = slot;
+    if (last === NO_SLOT) this.first = slot;
     else this.#jobs.pageOf(last).next[rowOf(last)] = slot;
-    this.#last = slot;
+    this.last = slot;
   }
 
   remove(slot: number): void {
@@ -382,11 +370,11 @@ export class JobList {
     const row = rowOf(slot);
     const previous = page.previous[row]!;
     const next = page.next[row]!;
-    assert((previous === NO_SLOT) === (this.#first === slot), "a job leaves the list that it is in");
-    if (CHECKED) assert((next === NO_SLOT) === (this.#last === slot), "only the last job has none after it");
-    if (previous === NO_SLOT) this.#first = next;
+    assert((previous === NO_SLOT) === (this.first === slot), "a job leaves the list that it is in");
+    if (CHECKED) assert((next === NO_SLOT) === (this.last === slot), "only the last job has none after it");
+    if (previous === NO_SLOT) this.first = next;
     else this.#jobs.pageOf(previous).next[rowOf(previous)] = next;
-    if (next === NO_SLOT) this.#last = previous;
+    if (next === NO_SLOT) this.last = previous;
     else this.#jobs.pageOf(next).previous[rowOf(next)] = previous;
   }
 }

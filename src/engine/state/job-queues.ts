@@ -80,7 +80,10 @@ export class JobQueues {
     page.deadlineAtMs[row] = sinceMs;
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Ready);
-    if (page.pri[row]! < URGENT_PRI_LIMIT) this.#countUrgent(tube, 1);
+    if (page.pri[row]! < URGENT_PRI_LIMIT) {
+      tube.urgentJobs++;
+      this.urgentJobs++;
+    }
     const { ready } = tube;
     ready.push(slot);
     if (this.better.followers > 0 && ready.top === slot) this.better.note(tube);
@@ -166,7 +169,11 @@ export class JobQueues {
     tube.reserves++;
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
-    this.#startHolding(page, row, tube);
+    tube.reservedJobs++;
+    if (tube.groups !== undefined) {
+      tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+      if (tube.groups.hasPassed) this.untidy.add(tube);
+    }
     page.addTo(row, JobCounter.reserves);
     page.holder[row] = session.index;
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
@@ -249,7 +256,15 @@ export class JobQueues {
     const state = page.state[row];
     if (state === JobState.Ready) {
       tube.ready.remove(slot);
-      if (tube.ready.size === 0) this.#leaveReadyTubes(tube);
+      if (tube.ready.size === 0) {
+        const last = this.readyTubes.pop();
+        assert(last !== undefined, "a tube with a ready job is among those that have one");
+        if (last !== tube) {
+          this.readyTubes[tube.readyAt] = last;
+          last.readyAt = tube.readyAt;
+        }
+        tube.readyAt = -1;
+      }
     } else if (state === JobState.Delayed) {
       tube.delayed.remove(slot);
       this.#setDelayTimer(tube);
@@ -324,16 +339,6 @@ export class JobQueues {
     tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
   }
 
-  #leaveReadyTubes(tube: Tube): void {
-    const last = this.readyTubes.pop();
-    assert(last !== undefined, "a tube with a ready job is among those that have one");
-    if (last !== tube) {
-      this.readyTubes[tube.readyAt] = last;
-      last.readyAt = tube.readyAt;
-    }
-    tube.readyAt = -1;
-  }
-
   #setDelayTimer(tube: Tube): void {
     this.delayTimers.set(tube.delayTimer, tube.delayed.soonestMs);
   }
@@ -347,7 +352,10 @@ export class JobQueues {
     const before = page.state[row]!;
     this.counts[before] = this.counts[before]! - 1;
     if (before === JobState.Ready) {
-      if (page.pri[row]! < URGENT_PRI_LIMIT) this.#countUrgent(tube, -1);
+      if (page.pri[row]! < URGENT_PRI_LIMIT) {
+        tube.urgentJobs--;
+        this.urgentJobs--;
+      }
     } else if (before === JobState.Reserved) this.#stopHolding(page, row, tube);
     else if (before > JobState.Reserved) this.#leaveRare(page, row, tube, before);
   }
@@ -355,18 +363,6 @@ export class JobQueues {
   #enterState(page: JobPage, row: number, state: JobState): void {
     this.counts[state] = this.counts[state]! + 1;
     page.state[row] = state;
-  }
-
-  #countUrgent(tube: Tube, change: number): void {
-    tube.urgentJobs += change;
-    this.urgentJobs += change;
-  }
-
-  #startHolding(page: JobPage, row: number, tube: Tube): void {
-    tube.reservedJobs++;
-    if (tube.groups === undefined) return;
-    tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
-    if (tube.groups.hasPassed) this.untidy.add(tube);
   }
 
   #stopHolding(page: JobPage, row: number, tube: Tube): void {

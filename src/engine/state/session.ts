@@ -150,17 +150,14 @@ export class SessionTimers {
 
   /** Updates the timer; call after the session's reservations or wait have changed. */
   set(session: Session): void {
-    if (session.waiting === Waiting.No) {
-      this.setForTimeout(session);
-      return;
-    }
-    const marginAtMs = session.held.soonestMs - DEADLINE_MARGIN_MS;
-    this.heap.set(session.timer, Math.min(session.timeoutAtMs, marginAtMs));
+    const { soonestMs } = session.held;
+    if (CHECKED) assert(!Number.isNaN(soonestMs), "the next reservation ends at a time");
+    if (session.waiting === Waiting.No) this.heap.set(session.timer, soonestMs + AFTER_DEADLINE_MS);
+    else this.heap.set(session.timer, Math.min(session.timeoutAtMs, soonestMs - DEADLINE_MARGIN_MS));
   }
 
   /** Sets the timer to the end of a reservation only, even while the session waits. */
   setForTimeout(session: Session): void {
-    if (CHECKED) assert(!Number.isNaN(session.held.soonestMs), "the next reservation ends at a time");
     this.heap.set(session.timer, session.held.soonestMs + AFTER_DEADLINE_MS);
   }
 
