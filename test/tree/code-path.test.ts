@@ -56,12 +56,25 @@ async function callsOf(t: TestContext, log: string, play: Play): Promise<Map<str
   return calls;
 }
 
+/** Deletes all jobs from this one on by one command. */
+async function deleteFrom(client: WireClient, first: number): Promise<void> {
+  const ids = Array.from({ length: COMMANDS }, (_, index) => first + index);
+  assert.equal((await client.ask(`delete-batch ${ids.join(" ")}`)).line, `DELETED_BATCH ${COMMANDS} 0`);
+}
+
+interface Rest {
+  /** What a server before did, whose log this one reads. */
+  readonly prepare?: Play;
+  /** What `play` does besides the command: a server that does only this is subtracted. */
+  readonly rest?: Play;
+}
+
 /** Prints how many files and functions a command passes, in all and in each folder of src/. */
-async function tell(t: TestContext, name: string, play: Play, prepare?: Play): Promise<void> {
-  const log = temporaryFolder(t, "log");
-  if (prepare !== undefined) await callsOf(t, log, prepare);
-  const before = await callsOf(t, log, async () => {});
-  const calls = await callsOf(t, log, play);
+async function tell(t: TestContext, name: string, play: Play, { prepare, rest }: Rest = {}): Promise<void> {
+  const logs = [temporaryFolder(t, "before"), temporaryFolder(t, "log")] as const;
+  if (prepare !== undefined) for (const log of logs) await callsOf(t, log, prepare);
+  const before = await callsOf(t, logs[0], async (connect) => await rest?.(connect));
+  const calls = await callsOf(t, logs[1], play);
   const passed = [...calls.keys()].filter((key) => calls.get(key)! - (before.get(key) ?? 0) >= COMMANDS / 2);
   const files = [...new Set(passed.map((key) => key.split(" ")[0]!))];
   t.diagnostic(`${name}: ${files.length} files, ${passed.length} functions`);
@@ -80,15 +93,24 @@ describe("the code that a command passes through", () => {
   });
 
   it("is counted for a reserve that waits and the put that serves it", async (t) => {
-    await tell(t, "reserve and its put", async (connect) => {
+    const reserveAll: Play = async (connect) => {
       const worker = await connect();
       const client = await connect();
-      for (let n = 1; n <= COMMANDS; n++) {
+      for (let n = COMMANDS + 1; n <= 2 * COMMANDS; n++) {
         worker.send("reserve\r\n");
         assert.equal((await client.put("hello")).line, `INSERTED ${n}`);
         assert.equal((await worker.readReply()).line, `RESERVED ${n} 5`);
       }
-    });
+      // Otherwise, the end of the connection would give them back, one by one.
+      await deleteFrom(worker, COMMANDS + 1);
+    };
+    const prepare: Play = async (connect) => {
+      const client = await connect();
+      await client.ask("use other");
+      await putAll(client);
+    };
+    const rest: Play = async (connect) => deleteFrom(await connect(), 1);
+    await tell(t, "reserve and its put", reserveAll, { prepare, rest });
   });
 
   it("is counted for a delete", async (t) => {
@@ -96,6 +118,6 @@ describe("the code that a command passes through", () => {
       const client = await connect();
       for (let n = 1; n <= COMMANDS; n++) assert.equal((await client.ask(`delete ${n}`)).line, "DELETED");
     };
-    await tell(t, "delete", deleteAll, async (connect) => putAll(await connect()));
+    await tell(t, "delete", deleteAll, { prepare: async (connect) => putAll(await connect()) });
   });
 });
