@@ -71,7 +71,7 @@ function framedUpdate(): MicroBenchmark {
   const fields = emptyRecordFields();
   return framed("update: encode and frame", UPDATE_BYTES, (to, id) => {
     fields.id = id;
-    return encodeUpdate(to.view, 0, fields);
+    return encodeUpdate(to, 0, fields);
   });
 }
 
@@ -82,7 +82,7 @@ const DECODE: MicroBenchmark = {
   smallOperations: 1000,
   expected: sumBelow,
   open(operations) {
-    const { view } = Memory.ofSize(RECORD_FIXED_BYTES);
+    const memory = Memory.ofSize(RECORD_FIXED_BYTES);
     const fields = emptyRecordFields();
     const decoded = emptyRecordFields();
     return {
@@ -90,8 +90,8 @@ const DECODE: MicroBenchmark = {
         let sum = 0;
         for (let id = 0; id < operations; id++) {
           fields.id = id;
-          encodeUpdate(view, 0, fields);
-          decodeFields(view, 0, decoded);
+          encodeUpdate(memory, 0, fields);
+          decodeFields(memory.view, 0, decoded);
           sum += decoded.id;
         }
         return sum;

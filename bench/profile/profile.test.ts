@@ -97,7 +97,7 @@ test("profileCase: profiles a small case from end to end", async (t) => {
   // Each file holds the thread in its name: only that thread runs this code.
   const loops = {
     acceptor: "acceptor/acceptor-thread",
-    shard: "shard/shard-runtime",
+    shard: "shard/shard-core",
     binlog: "binlog/thread",
   };
   for (const [role, file] of Object.entries(loops)) {

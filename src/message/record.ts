@@ -152,7 +152,7 @@ export const copyOfFields = (fields: RecordFields): RecordFields => ({
   counters: fields.counters.slice(),
 });
 
-const NO_ATTRIBUTES = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 
 /**
  * Returns the size of a PUT record that holds `inlineBytes` of the body. Attributes have a multiple
@@ -169,67 +169,49 @@ const LONG_ATTRIBUTES = 0x80;
 export const stateIn = (byte: number): number => byte & ~LONG_ATTRIBUTES;
 
 /**
- * Writes the fixed part. `lengths` has the lengths of tube name and attributes, in their positions,
- * and the flag of long attributes.
- */
-function writeFixed(
-  view: DataView,
-  at: number,
-  kind: number,
-  lengths: number,
-  bodyBytes: number,
-  f: RecordFields,
-) {
-  view.setUint32(at, kind | (f.state << 8) | lengths, true);
-  view.setUint32(at + 4, f.pri, true);
-  view.setFloat64(at + 8, f.id, true);
-  view.setUint32(at + 16, f.delaySeconds, true);
-  view.setUint32(at + 20, f.ttrSeconds, true);
-  view.setFloat64(at + 24, f.createdAtMs, true);
-  view.setFloat64(at + 32, f.deadlineAtMs, true);
-  for (let k = 0; k < FIXED_COUNTERS; k++)
-    view.setUint32(at + RECORD_COUNTERS_AT + 4 * k, f.counters[k]!, true);
-  view.setUint32(at + 60, bodyBytes, true);
-  view.setFloat64(at + 64, f.burySequence, true);
-}
-
-/**
  * Writes a PUT at `at` up to its body, whose total length is `bodyBytes`. Returns where to write
  * the body, or as much of it as fits into the record. `attributes` are padded.
  */
 export function encodePutHead(
-  memory: Memory,
+  { bytes, view }: Memory,
   at: number,
   fields: RecordFields,
   tube: Uint8Array,
   bodyBytes: number,
-  attributes: Uint8Array = NO_ATTRIBUTES,
+  attributes: Uint8Array = NO_BYTES,
 ): number {
   const lengths = (tube.length << 16) | attributeWord(attributes.length);
-  writeFixed(memory.view, at, RecordKind.put, lengths, bodyBytes, fields);
-  return writeTail(memory, at, tube, attributes);
-}
-
-/** Writes an UPDATE of a job without attributes that stays in its tube. Returns its length. */
-export function encodeUpdate(view: DataView, at: number, fields: RecordFields): number {
-  writeFixed(view, at, RecordKind.update, 0, 0, fields);
-  return UPDATE_BYTES;
+  view.setUint32(at, RecordKind.put | (fields.state << 8) | lengths, true);
+  view.setUint32(at + 4, fields.pri, true);
+  view.setFloat64(at + 8, fields.id, true);
+  view.setUint32(at + 16, fields.delaySeconds, true);
+  view.setUint32(at + 20, fields.ttrSeconds, true);
+  view.setFloat64(at + 24, fields.createdAtMs, true);
+  view.setFloat64(at + 32, fields.deadlineAtMs, true);
+  for (let k = 0; k < FIXED_COUNTERS; k++)
+    view.setUint32(at + RECORD_COUNTERS_AT + 4 * k, fields.counters[k]!, true);
+  view.setUint32(at + 60, bodyBytes, true);
+  view.setFloat64(at + 64, fields.burySequence, true);
+  const attributesAt = at + RECORD_FIXED_BYTES + tube.length;
+  copyBytes(bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
+  copyBytes(bytes, attributesAt, attributes, 0, attributes.length);
+  return attributesAt + attributes.length;
 }
 
 /**
- * Writes an UPDATE of a job with attributes or of a moved job. `attributes` are the mutable ones,
- * padded. `tube` is empty unless the job has moved. Returns the length.
+ * Writes an UPDATE, which is a PUT of another kind without a body. `tube` is empty unless the job
+ * has moved, and `attributes` are the mutable ones, padded. Returns its length.
  */
-export function encodeLongUpdate(
+export function encodeUpdate(
   memory: Memory,
   at: number,
   fields: RecordFields,
-  tube: Uint8Array,
-  attributes: Uint8Array,
+  tube: Uint8Array = NO_BYTES,
+  attributes: Uint8Array = NO_BYTES,
 ): number {
-  const lengths = (tube.length << 16) | attributeWord(attributes.length);
-  writeFixed(memory.view, at, RecordKind.update, lengths, 0, fields);
-  return writeTail(memory, at, tube, attributes) - at;
+  const end = encodePutHead(memory, at, fields, tube, 0, attributes);
+  memory.view.setUint8(at, RecordKind.update);
+  return end - at;
 }
 
 /** Returns the size of attributes and its flag, in their positions in the first word. */
@@ -237,14 +219,6 @@ function attributeWord(bytes: number): number {
   assert(bytes <= ALL_ATTRIBUTE_BYTES_MAX, "attributes fit into a record");
   if (bytes <= ATTRIBUTE_BYTES_MAX) return (bytes / ATTRIBUTE_UNIT) << 24;
   return ((bytes / LONG_ATTRIBUTE_UNIT) << 24) | (LONG_ATTRIBUTES << 8);
-}
-
-/** Writes tube name and attributes. Returns their end. */
-function writeTail({ bytes }: Memory, at: number, tube: Uint8Array, attributes: Uint8Array): number {
-  const attributesAt = at + RECORD_FIXED_BYTES + tube.length;
-  copyBytes(bytes, at + RECORD_FIXED_BYTES, tube, 0, tube.length);
-  copyBytes(bytes, attributesAt, attributes, 0, attributes.length);
-  return attributesAt + attributes.length;
 }
 
 /** Writes a SETTING at `at`. An empty text removes the pattern's settings. Returns the length. */

@@ -10,9 +10,10 @@
 //   offset 28  uint32   number of the shard's last log record that the reply depends on (wraps)
 //   offset 32  payload         bytes for the client; of a signal the soonest deadline, as float64
 
+import { assert, CHECKED } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import type { Request, Span } from "../protocol/request.ts";
-import { FULL, type MessageSource, type RingWriter } from "../ring/ring.ts";
+import { FULL, type MessageSource, RingWriter } from "../ring/ring.ts";
 
 // Flow control of replies: limits how far a shard may be ahead of what a client has read, so that
 // small commands cannot pile up large replies.
@@ -223,17 +224,6 @@ export const STORED_HEADER_BYTES = 8;
 
 export const RESPONSE_HEADER_BYTES = 32;
 
-/** The header of a response. It is mutable, so that a writer can reuse one object. */
-export interface ResponseHeader {
-  kind: number;
-  flags: number;
-  slot: number;
-  /** A float64 and a uint32 that the view of the kind names. */
-  value: number;
-  word: number;
-  recordNumber: number;
-}
-
 // --- views: the words of a response by the names that they have in its kind ---
 
 /** A signal to the acceptor, as it is read. */
@@ -280,32 +270,13 @@ export const RedirectedView = {
 export const BarrierView = { barrier: valueAt };
 
 /** Stored: the body, and where the part begins in it. */
-export const StoredView = {
-  fill(header: ResponseHeader, handle: number, offset: number): void {
-    header.value = handle;
-    header.word = offset;
-  },
-  handle: valueAt,
-  offset: wordAt,
-};
+export const StoredView = { handle: valueAt, offset: wordAt };
 
 /** Control: the number of the question. */
-export const AnswerView = {
-  fill(header: ResponseHeader, question: number): void {
-    header.slot = 0;
-    header.value = question;
-    header.word = 0;
-  },
-  question: valueAt,
-};
+export const AnswerView = { question: valueAt };
 
 /** Carry: a message to another shard. */
 export const CarryView = {
-  fill(header: ResponseHeader, toShard: number, transferMessage: number, transfer: number): void {
-    header.value = toShard;
-    header.slot = transferMessage;
-    header.word = transfer;
-  },
   toShard: valueAt,
   transferMessage: (ring: MessageSource, offset: number): number => ring.uint32[(offset >> 2) + 2]!,
   transfer: wordAt,
@@ -319,31 +290,232 @@ function wordAt(ring: MessageSource, offset: number): number {
   return ring.uint32[(offset >> 2) + 6]!;
 }
 
-/** Writes responses into one ring. */
-export class ResponseWriter {
-  readonly ring: RingWriter;
+// The channel from a shard to one acceptor: a ring, and a queue of messages that found it full.
+//
+// Replies to commands always find room, because the shard checks for room before it takes a
+// command. Only unrequested messages (a job for a waiting client, a timeout) can overflow: at most
+// one reply per waiting connection.
 
-  constructor(ring: RingWriter) {
-    this.ring = ring;
+/**
+ * Bytes of bodies outside the ring beyond which no command is taken and no piece sent: a
+ * millisecond of copying.
+ */
+const STORED_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Part of a body that does not go through the ring. */
+export interface StoredPart {
+  /** Handle of the body in the shard's arena. */
+  readonly handle: number;
+  readonly offset: number;
+  readonly length: number;
+  /** Whether CR LF follows. */
+  readonly isLast: boolean;
+  /** Bytes in the ring that precede it. */
+  readonly headBytes: number;
+}
+
+/** A message that found no room: its header, and its payload. */
+interface Overflowed {
+  readonly header: readonly [kind: number, slot: number, value: number, word: number, record: number];
+  readonly payload: Uint8Array;
+}
+
+export class ReplyPort {
+  readonly ring: RingWriter;
+  /**
+   * Destination of the current message's payload: the ring, or the buffer of a message that has to
+   * wait.
+   */
+  target: Uint8Array;
+  /** Offset of that payload in `target`. */
+  at = 0;
+  /** Whether the acceptor can use an unpublished message immediately. */
+  #urgent = false;
+  /** The lowest record number that an unpublished reply waits for. Valid only if one waits. */
+  #lowestRecord = 0;
+  #waits = false;
+  /** Whether the acceptor runs in the shard's thread and may read its arena. */
+  readonly isLocal: boolean;
+  /** Bytes of bodies begun outside the ring since the ring was last seen empty. */
+  #storedBytes = 0;
+  readonly #overflow: Overflowed[] = [];
+  /** Whether a message that found no room still waits. */
+  blocked = false;
+
+  constructor(ring: SharedArrayBuffer, isLocal = false) {
+    this.isLocal = isLocal;
+    this.ring = new RingWriter(ring);
+    this.target = this.ring.bytes;
+  }
+
+  /** The largest payload of one message. */
+  get payloadBytesMax(): number {
+    return this.ring.messageBytesMax - RESPONSE_HEADER_BYTES;
+  }
+
+  /** Whether any reply to one more command is sure to find room. */
+  get open(): boolean {
+    if (this.blocked || !this.ring.hasRoom(this.ring.messageBytesMax)) return false;
+    return this.#storedBytes < STORED_BYTES_MAX || !this.storedIsFull;
+  }
+
+  /** Whether so many body bytes are outside the ring that the acceptor should send some first. */
+  get storedIsFull(): boolean {
+    if (CHECKED) assert(this.#storedBytes >= 0, "bytes outside the ring are counted");
+    if (this.#storedBytes < STORED_BYTES_MAX) return false;
+    if (this.ring.used > 0) return true;
+    this.#storedBytes = 0;
+    return false;
   }
 
   /**
-   * Claims room for a response and writes its header. Returns the position of the payload, or FULL.
+   * Begins bytes for the client, which the caller writes at `at` of `target`. `record` is used if
+   * the flags include Durable.
+   */
+  beginReply(flags: number, slot: number, payloadBytes: number, record: number): void {
+    if ((flags & ResponseFlag.Durable) === 0) this.#urgent = true;
+    else if (!this.#waits || ((record - this.#lowestRecord) | 0) < 0) {
+      this.#waits = true;
+      this.#lowestRecord = record;
+    }
+    this.#begin(ResponseKind.Reply | (flags << 16), slot, 0, 0, record, payloadBytes);
+  }
+
+  /** Begins a part of the answer to a Control request. */
+  beginControl(flags: number, question: number, payloadBytes: number, record: number): void {
+    assert(payloadBytes <= this.payloadBytesMax, "a part of an answer fits into the ring");
+    this.#urgent = true;
+    this.#begin(ResponseKind.Control | (flags << 16), 0, question, 0, record, payloadBytes);
+  }
+
+  /**
+   * Begins a reply with part of a body. The caller writes the preceding bytes at `at` of `target`.
+   */
+  beginStored(flags: number, slot: number, record: number, part: StoredPart): void {
+    assert(this.isLocal, "only an acceptor in this thread gets parts of bodies");
+    assert(part.offset >= 0 && part.length >= 0, "a part of a body has a valid offset and length");
+    const bytes = STORED_HEADER_BYTES + part.headBytes;
+    this.#urgent = true;
+    this.#begin(ResponseKind.Stored | (flags << 16), slot, part.handle, part.offset, record, bytes);
+    assert(this.at + bytes <= this.target.length, "a stored part lies in its message");
+    this.#storedBytes += part.length;
+    writeUint32(this.target, this.at, part.length);
+    writeUint32(this.target, this.at + 4, part.isLast ? 1 : 0);
+    this.at += STORED_HEADER_BYTES;
+  }
+
+  /**
+   * Begins a message to the acceptor itself, which the caller writes at `at` of `target`. It waits
+   * for no record. The view of the kind defines `value` and `word`.
+   */
+  beginSignal(kind: number, flags: number, slot: number, payloadBytes: number, value = 0, word = 0): void {
+    this.#urgent = true;
+    this.#begin(kind | (flags << 16), slot, value, word, 0, payloadBytes);
+  }
+
+  /**
+   * Begins an Ack, which leaves at once. The acceptor's reply waits for the record if the flags
+   * include Durable.
+   */
+  beginAck(flags: number, slot: number, payloadBytes: number, value: number, record: number): void {
+    this.#urgent = true;
+    this.#begin(ResponseKind.Ack | (flags << 16), slot, value, 0, record, payloadBytes);
+  }
+
+  /**
+   * Begins a message to another shard, which the caller writes at `at` of `target`. The acceptor
+   * relays it when the record is written or, if `durable` is set, as far in the log as replies
+   * require.
+   */
+  beginCarry(
+    transferMessage: number,
+    toShard: number,
+    transfer: number,
+    payloadBytes: number,
+    durable: boolean,
+    record: number,
+  ): void {
+    assert(toShard >= 0 && transfer >= 0, "a message to another shard has an address");
+    this.#urgent = true;
+    const flags = durable ? ResponseFlag.Durable : 0;
+    const kind = ResponseKind.Carry | (flags << 16);
+    this.#begin(kind, transferMessage, toShard, transfer, record % 2 ** 32, payloadBytes);
+  }
+
+  /**
+   * Begins a message: in the ring, or queued after the messages that found no room. `kind` has the
+   * flags in its upper half.
    */
   // put 10/18
-  write(header: ResponseHeader, payloadBytes: number): number {
-    const ring = this.ring;
-    const offset = ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);
-    if (offset === FULL) return FULL;
-    const word = offset >> 2;
-    ring.int32[word + 1] = header.kind | (header.flags << 16);
-    ring.int32[word + 2] = header.slot;
-    ring.uint32[word + 3] = payloadBytes;
-    ring.float64[(offset >> 3) + 2] = header.value;
-    ring.uint32[word + 6] = header.word;
-    ring.uint32[word + 7] = header.recordNumber;
-    return offset + RESPONSE_HEADER_BYTES;
+  #begin(
+    kind: number,
+    slot: number,
+    value: number,
+    word: number,
+    record: number,
+    payloadBytes: number,
+  ): void {
+    const { ring } = this;
+    const offset = this.blocked ? FULL : ring.claim(RESPONSE_HEADER_BYTES + payloadBytes);
+    if (offset === FULL) {
+      assert(payloadBytes <= this.payloadBytesMax, "a message that waits for room fits eventually");
+      const payload = new Uint8Array(payloadBytes);
+      this.#overflow.push({ header: [kind, slot, value, word, record], payload });
+      this.blocked = true;
+      this.target = payload;
+      this.at = 0;
+      return;
+    }
+    const at = offset >> 2;
+    ring.int32[at + 1] = kind;
+    ring.int32[at + 2] = slot;
+    ring.uint32[at + 3] = payloadBytes;
+    ring.float64[(offset >> 3) + 2] = value;
+    ring.uint32[at + 6] = word;
+    ring.uint32[at + 7] = record;
+    this.target = ring.bytes;
+    this.at = offset + RESPONSE_HEADER_BYTES;
   }
+
+  /** Moves queued messages into the ring, in order, as far as there is room. */
+  drainOverflow(): void {
+    const { ring } = this;
+    let moved = 0;
+    this.blocked = false;
+    for (const { header, payload } of this.#overflow) {
+      if (!ring.hasRoom(RESPONSE_HEADER_BYTES + payload.length)) break;
+      this.#begin(...header, payload.length);
+      ring.bytes.set(payload, this.at);
+      moved++;
+    }
+    assert(moved <= this.#overflow.length, "only queued messages are moved");
+    this.#overflow.splice(0, moved);
+    this.blocked = this.#overflow.length > 0;
+    // Their records may have been reported long ago.
+    if (moved > 0) this.#urgent = true;
+  }
+
+  /**
+   * Makes written messages visible. Returns whether to ring the acceptor. It need not be rung if
+   * every reply waits for a record that the binlog has not seen yet: once the binlog has written
+   * those records, it rings all acceptors. So replies have to be published before their records.
+   * Otherwise the binlog could finish in between, and its ring would come too early. `shownRecord`
+   * is the number of the last record published.
+   */
+  publish(shownRecord: number): boolean {
+    if (!this.ring.publish()) return false;
+    const rings = this.#urgent || !this.#waits || ((this.#lowestRecord - shownRecord) | 0) <= 0;
+    this.#urgent = false;
+    this.#waits = false;
+    return rings;
+  }
+}
+
+function writeUint32(target: Uint8Array, at: number, value: number): void {
+  target[at] = value;
+  target[at + 1] = value >>> 8;
+  target[at + 2] = value >>> 16;
+  target[at + 3] = value >>> 24;
 }
 
 // The fields that acceptors and shards exchange for a connection that picks its jobs by weight: see

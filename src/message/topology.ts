@@ -246,7 +246,7 @@ export interface Topology {
   readonly binlog: BinlogTopology | undefined;
 }
 
-export interface BinlogTopology {
+interface BinlogTopology {
   /** A ring for records from each shard (see message/record.ts). */
   readonly rings: readonly SharedArrayBuffer[];
   /** See ring/log-words.ts. */

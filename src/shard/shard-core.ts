@@ -1,9 +1,9 @@
 // The core of a shard, as plain code: reads requests from its rings, drives its engine, writes
 // replies. It has no thread and no clock.
 //
-// `step` is one turn: due timers first, then requests from every acceptor in batches. The loop
-// around it (shard-runtime.ts) publishes and decides when to sleep. A simulation runs the same
-// code.
+// `step` is one turn: due timers first, then requests from every acceptor in batches. `next` runs
+// turns, each with its publications. Its thread sleeps between turns (loop/). A simulation runs the
+// same code.
 
 import { assert, CHECKED } from "../base/assert.ts";
 import { asciiBytes, latin1, shardOfTube } from "../base/bytes.ts";
@@ -13,6 +13,7 @@ import { JobState, NO_SLOT, rowOf } from "../engine/jobs/job-table.ts";
 import { Timer, TimerHeap } from "../engine/queues/heaps.ts";
 import type { ClientEffects } from "../engine/state/effects.ts";
 import { type Session, Waiting } from "../engine/state/session.ts";
+import { Point, type ResidentShard, type Surroundings } from "../loop/role.ts";
 import {
   BarrierAckView,
   CarriedView,
@@ -25,7 +26,7 @@ import {
   requestOp,
   waitsForTransfer,
 } from "../message/request.ts";
-import { ResponseKind } from "../message/response.ts";
+import { ReplyPort, ResponseKind } from "../message/response.ts";
 import {
   ControlWord,
   Counter,
@@ -39,6 +40,7 @@ import {
   threadOfShard,
 } from "../message/topology.ts";
 import { LandedView, TransferMessage } from "../message/transfer.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
 import { Op } from "../protocol/commands.ts";
 import { metaOf } from "../protocol/job-attribute.ts";
 import { WORKER_BYTES_MAX } from "../protocol/job-failure.ts";
@@ -46,14 +48,16 @@ import { Reply, ReplyWord } from "../protocol/reply.ts";
 import { Request } from "../protocol/request.ts";
 import { ClaimWords, WorkerNames } from "../ring/connection-words.ts";
 import { ControlWords } from "../ring/control-words.ts";
+import type { Doorbell } from "../ring/doorbell.ts";
 import { JobDirectory, UNKNOWN_SHARD } from "../ring/job-directory.ts";
 import { JobIds } from "../ring/job-ids.ts";
+import type { Lease } from "../ring/monotonic-clock.ts";
 import { EMPTY, type MessageSource, RingReader } from "../ring/ring.ts";
 import { JOB_COUNTERS, JobCounter } from "../schema/job.ts";
 import { BatchHomes } from "./commands/batch-homes.ts";
 import type { BarrierRounds, CommandShard, ShardCommand } from "./commands/command.ts";
 import { SHARD_COMMANDS, TRAITS, Trait } from "./commands/command-table.ts";
-import { PutIntake } from "./commands/put.ts";
+import { abandonPut, dropStored } from "./commands/put.ts";
 import { ReadBarrier } from "./commands/read-barrier.ts";
 import { reserveMany } from "./commands/reserve.ts";
 import { ControlHandler } from "./control/control-handler.ts";
@@ -62,7 +66,6 @@ import type { RecordLog } from "./records/record-log.ts";
 import { ShardSchedules } from "./schedules/shard-schedules.ts";
 import { MemoryBudget } from "./sessions/memory-budget.ts";
 import { type RecordNumbers, Replies } from "./sessions/replies.ts";
-import { ReplyPort } from "./sessions/reply-port.ts";
 import { Adoptions, DeferredMessages, ShardSession } from "./sessions/shard-session.ts";
 import { AwaitJob, SessionCleanup, SlicedCommands, TURN_JOBS_MAX } from "./sessions/sliced-commands.ts";
 import { TubeLists } from "./sessions/tube-lists.ts";
@@ -245,8 +248,47 @@ const TURN_MS = 1;
 /** Sliced commands that end in one turn, if they take little time: most of them only waited. */
 const ENDED_MAX = 16;
 
+/**
+ * The next step. Replies are published before the records that they wait for, so that the binlog
+ * may ring for both: see ReplyPort.publish.
+ */
+const Action = {
+  Step: 0,
+  Release: 1,
+  PublishReplies: 2,
+  RingAcceptor: 3,
+  PublishRecords: 4,
+  RingLog: 5,
+} as const;
+type Action = (typeof Action)[keyof typeof Action];
+
+/** The thread that runs a shard. */
+interface ShardThread {
+  /** The doorbell of each acceptor. */
+  readonly acceptors: readonly Doorbell[];
+  readonly binlog: Doorbell;
+  readonly surroundings: Surroundings;
+  /**
+   * In a group: the lease that permits serving. After its end no message is taken and no timer
+   * expires. Its renewal rings the doorbell.
+   */
+  readonly lease?: Lease | undefined;
+}
+
 /** `nextTubeSequence` must work during the constructor: the engine creates its first tube there. */
-export class ShardCore implements ClientEffects, CommandShard {
+export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
+  begunAtMs = 0;
+  taken = 0;
+  hasMore = false;
+  /** Set by `runIn`. */
+  #thread!: ShardThread;
+  #lease: Lease | undefined;
+  #action: Action = Action.Step;
+  /** The acceptor whose messages are released or published next. */
+  #acceptor = 0;
+  /** Whether that acceptor waits for the room that was released. */
+  #waits = false;
+  readonly turnCounters: TurnCounters;
   readonly engine: Engine;
   readonly ports: readonly ReplyPort[];
   readonly requests: readonly RingReader[];
@@ -254,7 +296,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly clock: () => number;
   readonly portCount: number;
   readonly quoteNames: boolean;
-  readonly #controlWords: ControlWords;
+  /** Flags and counters that all threads share. */
+  readonly controlWords: ControlWords;
   readonly #tubeSequences: JobIds;
   readonly #workerNames: readonly WorkerNames[];
   readonly #claims: readonly ClaimWords[];
@@ -262,7 +305,6 @@ export class ShardCore implements ClientEffects, CommandShard {
   readonly adoptions: Adoptions;
   readonly replies: Replies;
   readonly lists: TubeLists;
-  readonly puts: PutIntake;
   readonly tubeSetter: TubeSetter;
   readonly schedules: ShardSchedules;
   readonly slicedCommands: SlicedCommands;
@@ -307,8 +349,8 @@ export class ShardCore implements ClientEffects, CommandShard {
     this.portCount = topology.ports;
     this.adoptions = new Adoptions(topology.ports, (session, port, slot) => this.#place(session, port, slot));
     this.quoteNames = options.quoteNames;
-    this.#controlWords = new ControlWords(topology.control);
-    this.#tubeSequences = new JobIds(this.#controlWords.words, ControlWord.TubeSequence);
+    this.controlWords = new ControlWords(topology.control);
+    this.#tubeSequences = new JobIds(this.controlWords.words, ControlWord.TubeSequence);
     this.#workerNames = topology.workerNames.map((buffer) => new WorkerNames(buffer));
     this.#claims = topology.claims.map((buffer) => new ClaimWords(buffer));
     this.requests = topology.requests.map((rings) => new RingReader(rings[shard]!));
@@ -317,6 +359,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       (rings, acceptor) => new ReplyPort(rings[shard]!, portBell(topology, acceptor) === thread),
     );
     this.counters = countersOf(topology, shardRole(shard));
+    this.turnCounters = new TurnCounters(this.counters, this.requests);
     const hasHttp = topology.ports > topology.acceptors;
     this.#leasePort = hasHttp ? httpPort(topology) : NO_PORT;
     this.leaseSession = httpPort(topology);
@@ -348,7 +391,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (directory !== undefined) this.#lookInto(directory, shard);
     const port = this.ports[shard % topology.acceptors]!;
     const travel = { engine: this.engine, port, records, shards: topology.shards };
-    const noteMoves = (): void => this.#controlWords.set(ControlWord.JobsMove);
+    const noteMoves = (): void => this.controlWords.set(ControlWord.JobsMove);
     const onSettled = (id: number): void => this.slicedCommands.settled(id);
     this.engine.queues.onSettled = onSettled;
     this.transferSender = new TransferSender({ ...travel, shardOf, onBegin: noteMoves, onLanded: onSettled });
@@ -369,8 +412,6 @@ export class ShardCore implements ClientEffects, CommandShard {
     }
     this.tubeSetter = new TubeSetter(this.engine, records, owns, noteMoves);
     this.schedules = this.#makeSchedules(options, travel.port, takeJobId);
-    const set: ShardSchedules["set"] = (...put) => this.schedules.set(...put);
-    this.puts = new PutIntake(this.engine, this.replies, this.#controlWords, set);
   }
 
   #makeReceiver(
@@ -378,7 +419,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     directory: JobDirectory | undefined,
     shard: number,
   ): TransferReceiver {
-    const moves = new JobIds(this.#controlWords.words, ControlWord.JobMoves);
+    const moves = new JobIds(this.controlWords.words, ControlWord.JobMoves);
     const onArrived = (id: number): void => {
       // First: a list of jobs may omit one on its old shard once the directory names the new one.
       moves.take();
@@ -388,7 +429,7 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   #idTaker(directory: JobDirectory | undefined, shard: number): () => number {
-    const ids = new JobIds(this.#controlWords.words, ControlWord.JobIds);
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     return () => {
       const id = ids.take();
       assert(id > 0, "ids begin at 1");
@@ -404,8 +445,8 @@ export class ShardCore implements ClientEffects, CommandShard {
   ): ShardSchedules {
     const { engine, replies, slicedCommands, clock } = this;
     assert(shard < topology.shards, "the shard is part of the topology");
-    const ids = new JobIds(this.#controlWords.words, ControlWord.JobIds);
-    const moves = new JobIds(this.#controlWords.words, ControlWord.ScheduleMoves);
+    const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
+    const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
     return new ShardSchedules({
       engine,
       replies,
@@ -415,7 +456,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       shards: topology.shards,
       port,
       clock,
-      isDraining: () => this.#controlWords.isSet(ControlWord.Draining),
+      isDraining: () => this.controlWords.isSet(ControlWord.Draining),
       nowMs: () => this.nowMs,
       wallOffsetMs: wallOffsetMs ?? (() => 0),
       // Numbers of schedules are in the log, so they must keep rising after a restart, as ids do.
@@ -433,8 +474,86 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   // --- turns -------------------------------------------------------------------------------------
 
+  /** Sets the thread that calls `next`. */
+  runIn(thread: ShardThread): void {
+    this.#thread = thread;
+    this.#lease = thread.lease;
+    assert(thread.acceptors.length === this.portCount, "each port has a doorbell");
+  }
+
+  get isInTurn(): boolean {
+    return this.#action !== Action.Step;
+  }
+
+  #isOver(lease: Lease): boolean {
+    return lease.isOver(this.#thread.surroundings.nowMs());
+  }
+
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
+  next(): Point {
+    const { acceptors, binlog, surroundings, lease } = this.#thread;
+    for (;;) {
+      switch (this.#action) {
+        case Action.Step:
+          // Changes made now would be lost: the process is about to end.
+          if (this.controlWords.isSet(ControlWord.NoMoreReplies)) return Point.Ended;
+          this.begunAtMs = surroundings.nowMs();
+          if (lease?.isOver(this.begunAtMs)) {
+            this.taken = 0;
+            this.hasMore = false;
+            return Point.Turned;
+          }
+          this.turnCounters.begin();
+          this.taken = this.step(this.begunAtMs);
+          this.turnCounters.end(this.taken);
+          this.#acceptor = 0;
+          this.#action = Action.Release;
+          break;
+        case Action.Release:
+          this.#waits = this.requests[this.#acceptor]!.release();
+          this.#action = Action.PublishReplies;
+          break;
+        case Action.PublishReplies: {
+          const answered = this.ports[this.#acceptor]!.publish(this.records?.shownNumber ?? 0);
+          this.#action = Action.RingAcceptor;
+          if (this.#waits || answered) break;
+          if (this.#nextAcceptor()) continue;
+          break;
+        }
+        case Action.RingAcceptor:
+          this.turnCounters.rang(acceptors[this.#acceptor]!.ring());
+          if (this.#nextAcceptor()) continue;
+          break;
+        case Action.PublishRecords:
+          if (!this.records?.publish()) return this.#turned();
+          this.#action = Action.RingLog;
+          break;
+        case Action.RingLog:
+          this.turnCounters.rang(binlog.ring());
+          return this.#turned();
+      }
+      if (surroundings.isHeldUp()) return Point.HeldUp;
+    }
+  }
+
+  /** Advances to the next acceptor. Returns false after the last. */
+  #nextAcceptor(): boolean {
+    const isLast = ++this.#acceptor === this.portCount;
+    assert(this.#acceptor <= this.portCount, "a turn visits each acceptor once");
+    this.#action = isLast ? Action.PublishRecords : Action.Release;
+    return !isLast;
+  }
+
+  #turned(): Point {
+    assert(this.#acceptor === this.portCount, "a turn ends after a visit to each acceptor");
+    this.hasMore = this.taken > 0 || this.hasWork;
+    this.#action = Action.Step;
+    return Point.Turned;
+  }
+
   /** When the shard next has something to do on its own, in monotonic ms. */
   get nextDueAtMs(): number {
+    if (this.#lease !== undefined && this.#isOver(this.#lease)) return Number.POSITIVE_INFINITY;
     const { nextDueAtMs, schedules, batches } = this.engine;
     // Batches and ticks wait until the log can write; otherwise, the shard would not sleep
     // meanwhile.
@@ -444,13 +563,13 @@ export class ShardCore implements ClientEffects, CommandShard {
   }
 
   /** Runs one turn. Returns the number of messages taken. `publish` makes the replies visible. */
+  // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: parts that have no work cost no call per turn
   step(nowMs: number): number {
     this.nowMs = nowMs;
     this.#turnWork = 0;
     this.#isLong = false;
     this.#turnBeganAtMs = nowMs;
     this.engine.beginTurn();
-    // Parts that rarely have work are checked by a field, so that idle ones cost no call per turn.
     if (this.slicedCommands.isTouched) this.slicedCommands.beginTurn();
     const { batches, schedules } = this.engine;
     if (schedules.unlogged.length > 0) schedules.logRestored();
@@ -465,7 +584,9 @@ export class ShardCore implements ClientEffects, CommandShard {
     // Replies leave before work that can wait. But that work gets every second turn.
     if (taken > 0 && !this.#owesSlices) this.#owesSlices = true;
     else this.#workOn();
-    this.#sendJobs();
+    if (this.#deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
+      this.#deadLetters.step(this.nowMs);
+    if (this.transferSender.waiting.length > 0) this.transferSender.step();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -477,19 +598,12 @@ export class ShardCore implements ClientEffects, CommandShard {
       this.resume(session);
   }
 
-  /** Sends jobs that go to other shards. */
-  #sendJobs(): void {
-    if (this.#deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
-      this.#deadLetters.step(this.nowMs);
-    if (this.transferSender.waiting.length > 0) this.transferSender.step();
-  }
-
   /** Continues work that takes many turns. */
   #workOn(): void {
     this.#owesSlices = false;
     this.readClock();
     if (this.slicedCommands.size === 0) this.slicedCommands.spentMs = 0;
-    else if (this.#recordsOpen()) this.#moveOn(this.nowMs);
+    else if (this.records?.hasRoom !== false) this.#moveOn(this.nowMs);
     if (this.lists.underWay.length > 0) this.lists.pump();
     if (this.control !== undefined) {
       this.readClock();
@@ -504,7 +618,7 @@ export class ShardCore implements ClientEffects, CommandShard {
    * for an expensive command with each batch of it, and replies would leave after one.
    */
   #runAside(): void {
-    while (!this.#isLong && this.#recordsOpen()) {
+    while (!this.#isLong && this.records?.hasRoom !== false) {
       const session = this.aside.next();
       if (session === undefined) break;
       this.resume(session);
@@ -546,7 +660,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     if (port.blocked) port.drainOverflow();
     const ring = this.requests[acceptor]!;
     let taken = 0;
-    while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && this.#recordsOpen() && !this.#isLong) {
+    while (taken < BATCH_MESSAGES && this.#mayTake(acceptor) && !this.#isLong) {
       if (taken > 0 && taken % MESSAGES_PER_CLOCK_READING === 0) {
         this.readClock();
         if (this.nowMs - this.#turnBeganAtMs > TURN_MS) break;
@@ -562,10 +676,14 @@ export class ShardCore implements ClientEffects, CommandShard {
     return taken;
   }
 
-  /** Returns whether the messages of an acceptor may be executed. */
+  /**
+   * Returns whether the messages of an acceptor may be executed: the replies and records of one
+   * more command are likely to find room.
+   */
   #mayTake(acceptor: number): boolean {
     const { adoptions } = this;
-    return this.ports[acceptor]!.open && !(adoptions.waitingCount > 0 && adoptions.isWaiting(acceptor));
+    if (!this.ports[acceptor]!.open || this.records?.hasRoom === false) return false;
+    return adoptions.waitingCount === 0 || !adoptions.isWaiting(acceptor);
   }
 
   /** Reads the clock: in a turn that is held up, delays and TTRs would otherwise end too early. */
@@ -585,14 +703,10 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   readonly #mayAnswer = (session: ShardSession): boolean => this.ports[session.acceptor]!.open;
 
-  /** Whether the records of one more command are likely to find room, so that it need not wait. */
-  #recordsOpen(): boolean {
-    return this.records === undefined || this.records.hasRoom;
-  }
-
   /** Whether the shard has work now, apart from timers. */
   get hasWork(): boolean {
-    if (!this.#recordsOpen()) return false;
+    if (this.records?.hasRoom === false) return false;
+    if (this.#lease !== undefined && this.#isOver(this.#lease)) return false;
     for (let acceptor = 0; acceptor < this.portCount; acceptor++) {
       const port = this.ports[acceptor]!;
       if (
@@ -620,8 +734,9 @@ export class ShardCore implements ClientEffects, CommandShard {
 
   /** Whether commands have arrived that can be executed now. */
   get hasCommands(): boolean {
+    if (this.#lease !== undefined && this.#isOver(this.#lease)) return false;
     for (let acceptor = 0; acceptor < this.portCount; acceptor++)
-      if (this.requests[acceptor]!.hasMessage && this.#mayTake(acceptor)) return this.#recordsOpen();
+      if (this.requests[acceptor]!.hasMessage && this.#mayTake(acceptor)) return true;
     return false;
   }
 
@@ -959,7 +1074,7 @@ export class ShardCore implements ClientEffects, CommandShard {
     session.barrier = 0;
     session.afterBarrier = undefined;
     this.leadWaits.delete(session);
-    this.puts.abandon(session);
+    abandonPut(this, session);
     this.replies.abandonLong(session);
     this.lists.abandon(session);
     if (session.slicedCommand !== undefined) return;
@@ -985,7 +1100,7 @@ export class ShardCore implements ClientEffects, CommandShard {
       const offset = deferred.shift();
       if (requestOp(deferred, offset) !== RequestOp.PutStored) continue;
       readRequest(deferred, offset, this.#request);
-      this.puts.dropStored(this.#request);
+      dropStored(this, this.#request);
     }
   }
 

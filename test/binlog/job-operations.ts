@@ -4,7 +4,6 @@ import { Memory } from "../../src/base/bytes.ts";
 import {
   emptyRecordFields,
   encodeDelete,
-  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
   encodeSetting,
@@ -203,9 +202,9 @@ export class JobOperations {
   }
 
   encodedUpdate({ fields, tube, changing, moved }: SimulatedJob): number {
-    if (!moved && changing.length === 0) return encodeUpdate(this.#life.scratch.view, 0, fields);
+    if (!moved && changing.length === 0) return encodeUpdate(this.#life.scratch, 0, fields);
     const name = Buffer.from(moved ? tube : "");
-    return encodeLongUpdate(this.#life.scratch, 0, fields, name, padded(changing));
+    return encodeUpdate(this.#life.scratch, 0, fields, name, padded(changing));
   }
 
   delete(id: number): void {

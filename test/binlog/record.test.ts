@@ -19,7 +19,6 @@ import {
   applyUpdate,
   decodeFields,
   emptyRecordFields,
-  encodeLongUpdate,
   encodePutHead,
   encodeUpdate,
   mergeHead,
@@ -131,9 +130,9 @@ test("a record decodes to what was encoded, and an update brings a put to its st
       const found = emptyRecordFields();
       decodeFields(view, 0, found);
       assert.deepEqual(found, fields);
-      const update = new DataView(new ArrayBuffer(100));
+      const update = Memory.ofSize(100);
       encodeUpdate(update, 3, { ...later, id: fields.id });
-      applyUpdate(view, 0, update, 3);
+      applyUpdate(view, 0, update.view, 3);
       decodeFields(view, 0, found);
       assert.deepEqual(found, { ...later, id: fields.id, createdAtMs: fields.createdAtMs });
     }),
@@ -147,7 +146,7 @@ test("an update with a tube name and attributes brings a put to its state, in an
         const put = encoded(before);
         const update = Memory.ofSize(UPDATE_BYTES_MAX);
         const name = Buffer.from(tube ?? "", "latin1");
-        encodeLongUpdate(update, 0, { ...later, id: before.fields.id }, name, attributes);
+        encodeUpdate(update, 0, { ...later, id: before.fields.id }, name, attributes);
         const merged = Memory.ofSize(UPDATE_BYTES_MAX);
         const bodyAt = mergeHead(merged, put, 0, update, 0);
         assert.equal(bodyAt, recordHeadBytes(merged.view, 0));

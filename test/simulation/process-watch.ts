@@ -48,8 +48,8 @@ export class ProcessWatch {
         return roomForPut();
       };
       const put = records.put.bind(records);
-      records.put = (slot) => {
-        const done = put(slot);
+      records.put = (slot, isNew) => {
+        const done = put(slot, isNew);
         if (!done) this.#simulation.wasFull = server.isFull;
         return done;
       };

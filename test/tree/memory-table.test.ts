@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { BYTES_OF } from "../../src/engine/engine.ts";
 
 const SRC = fileURLToPath(new URL("../../src", import.meta.url));
-const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "shard"];
+const ROOMS = ["access", "acceptor", "binlog", "engine", "http", "message", "shard"];
 /** They run at a start or by hand, when no client is served. */
 const NOT_SERVING = ["binlog/beanstalkd/", "binlog/recovery/", "binlog/tools/"];
 /** A field of a class: its name, its type and its first value. */

@@ -4,6 +4,7 @@ import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { BATCHES_MAX, type BatchRow } from "../../engine/state/batch-table.ts";
 import type { LoggedBatch } from "../../message/flow-record.ts";
+import type { ReplyPort } from "../../message/response.ts";
 import {
   addBatchCounts,
   addBatchReport,
@@ -20,7 +21,6 @@ import {
 import { type BatchCounts, type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
 
 /** A command that waits for the sums of a round. */
 export interface Asker {

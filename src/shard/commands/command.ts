@@ -12,7 +12,6 @@ import type { TubeLists } from "../sessions/tube-lists.ts";
 import type { TubeSetter } from "../sessions/tube-setter.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 import type { BatchHomes } from "./batch-homes.ts";
-import type { PutIntake } from "./put.ts";
 
 /** Progress of the acceptors at the end of a read barrier: see read-barrier.ts. */
 export const BarrierRounds = {
@@ -29,7 +28,6 @@ export type BarrierRounds = (typeof BarrierRounds)[keyof typeof BarrierRounds];
 export interface CommandShard {
   readonly engine: Engine;
   readonly replies: Replies;
-  readonly puts: PutIntake;
   readonly slicedCommands: SlicedCommands;
   /** Jobs in transit to other shards. */
   readonly transferSender: TransferSender;
@@ -40,6 +38,8 @@ export interface CommandShard {
   readonly schedules: ShardSchedules;
   /** Undefined without a log. */
   readonly records: RecordLog | undefined;
+  /** Flags that all threads share. */
+  readonly controlWords: { isSet(word: number): boolean };
   /** Whether stats-job and stats-tube quote names. */
   readonly quoteNames: boolean;
   /** The time of the current turn, in monotonic ms. */

@@ -21,8 +21,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { ResponseFlag, ResponseKind } from "../../message/response.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
+import { type ReplyPort, ResponseFlag, ResponseKind } from "../../message/response.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import { BarrierRounds } from "./command.ts";
 

@@ -4,10 +4,11 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, Memory } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { type JobPage, JobState, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Schedule, ScheduleFacts, ScheduleSink } from "../../engine/schedules.ts";
 import type { RecordSink } from "../../engine/state/effects.ts";
+import type { ColocatedLogRole } from "../../loop/role.ts";
+import { ROOM_SLEEP_MS } from "../../loop/waiting-policy.ts";
 import {
   BATCH_FIXED_BYTES,
   encodeBatch,
@@ -20,7 +21,6 @@ import {
   DELETE_BYTES,
   emptyRecordFields,
   encodeDelete,
-  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
   encodeSetting,
@@ -35,18 +35,19 @@ import {
   writeAppendHeader,
 } from "../../message/record.ts";
 import { SCHEDULE_HEAD_BYTES_MAX, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
-import type { BinlogTopology } from "../../message/topology.ts";
+import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../message/topology.ts";
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
-  ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_UNIT,
   Attribute,
   AttributeWriter,
 } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
+import { ControlWords } from "../../ring/control-words.ts";
+import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
 import { FileTable } from "../../ring/job-directory.ts";
-import { isLent, type LentIds } from "../../ring/job-ids.ts";
+import { isLent, JobIds, LentIds } from "../../ring/job-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
 
 // Converts a job's row to the fields of a record.
@@ -79,108 +80,34 @@ export function fillRecordFields(
   fields.burySequence = 0;
 }
 
-// Turns changes of schedules into records: message/schedule-record.ts.
+// Waits, in the middle of a command, for room in the ring to the log.
+//
+// A record is never dropped, and a command is never half executed. The thread therefore sleeps
+// where it stands, deep inside the engine. This is the one wait that is not a point of its loop.
 
-interface ScheduleLogOptions {
-  readonly memory: Memory;
-  readonly recordBytesMax: () => number;
-  /** Claims room for a record, as RecordLog does. */
-  readonly claim: (recordBytes: number) => number;
-  readonly hasRoom: () => boolean;
-  /** Waits until the log has lent a new id; returns false if it has no room. */
-  readonly isLent: (id: number) => boolean;
-  readonly bodies: () => BodyArena;
+/**
+ * A log in the shard's own thread. `log` is undefined until it is open, and nothing waits for it
+ * before that.
+ */
+export interface OwnLog {
+  log: ColocatedLogRole | undefined;
 }
 
-class ScheduleLog implements ScheduleSink {
-  readonly #options: ScheduleLogOptions;
-  readonly #fields: RecordFields = emptyRecordFields();
-  readonly #writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));
-
-  constructor(options: ScheduleLogOptions) {
-    this.#options = options;
-  }
-
-  /** Returns whether a schedule with a body of this size fits into one record. */
-  fits({ name, tube, timing, attributes }: ScheduleFacts, bodyBytes: number): boolean {
-    const textBytes = name.length + tube.length + timing.cron.length + timing.zone.length + attributes.length;
-    const headBytes = RECORD_FIXED_BYTES + SCHEDULE_HEAD_BYTES_MAX + ATTRIBUTE_UNIT;
-    return headBytes + textBytes + bodyBytes <= this.#options.recordBytesMax();
-  }
-
-  scheduled(schedule: Schedule, isNew: boolean): boolean {
-    const { memory, claim, hasRoom, isLent, bodies } = this.#options;
-    // An old id must not be compared with the ids that are lent now.
-    if (!hasRoom() || (isNew && !isLent(schedule.id))) return false;
-    const tube = asciiBytes(schedule.facts.tube);
-    const attributes = this.#attributes(schedule, true);
-    const { body, bodyBytes } = schedule;
-    const at = claim(RECORD_FIXED_BYTES + tube.length + attributes.length + bodyBytes);
-    const bodyAt = encodePutHead(memory, at, this.#fill(schedule), tube, bodyBytes, attributes);
-    assert(bodyAt + bodyBytes <= memory.bytes.length, "the record of a schedule ends in its ring");
-    bodies().read(body, 0, memory.bytes, bodyAt, bodyBytes);
-    return true;
-  }
-
-  ticked(schedule: Schedule): void {
-    assert(schedule.id > 0, "a schedule with a tick has an id");
-    const { memory, claim } = this.#options;
-    const attributes = this.#attributes(schedule, false);
-    const at = claim(UPDATE_BYTES + attributes.length);
-    encodeLongUpdate(memory, at, this.#fill(schedule), NO_NAME, attributes);
-  }
-
-  unscheduled(id: number): void {
-    const { memory, claim } = this.#options;
-    assert(id > 0, "a schedule has an id");
-    encodeDelete(memory.view, claim(DELETE_BYTES), id);
-  }
-
-  #fill({ id, facts, nextMs }: Schedule): RecordFields {
-    assert(nextMs > 0, "a schedule has a next time or none");
-    const fields = this.#fields;
-    fields.id = id;
-    fields.state = RecordState.schedule;
-    fields.pri = facts.pri;
-    fields.delaySeconds = facts.delaySeconds;
-    fields.ttrSeconds = facts.ttrSeconds;
-    fields.deadlineAtMs = nextMs === Number.POSITIVE_INFINITY ? 0 : nextMs;
-    return fields;
-  }
-
-  /** Returns the attributes, padded, valid until the next call. */
-  #attributes(schedule: Schedule, fixed: boolean): Uint8Array {
-    const writer = this.#writer;
-    writer.clear();
-    const { facts, name } = schedule;
-    if (fixed) {
-      const { missed, ttlMs, delayMillis, timing, attributes } = facts;
-      writeSchedule(writer, { name, missed, ttlMs, delayMillis, ...timing });
-      for (let at = 0; at + 2 <= attributes.length; at += 2 + attributes[at + 1]!)
-        writer.text(attributes[at] as Attribute, attributes, at + 2, at + 2 + attributes[at + 1]!);
-    }
-    writeProgress(writer, schedule);
-    return writer.bytes.subarray(0, writer.pad());
-  }
+export interface RecordRoom {
+  /** The doorbell of this thread. */
+  readonly doorbell: DoorbellOwner;
+  readonly binlog: Doorbell;
+  /** Sleeps until the doorbell is rung, or for a while. The sleep was announced before. */
+  readonly sleep: () => void;
 }
 
-interface RecordLogOptions {
-  binlog: BinlogTopology;
-  shard: number;
-  /** Returns whether the log has no room for new jobs. */
-  isFull: () => boolean;
-  /** Returns whether the log cannot write for lack of room. */
-  isWaiting: () => boolean;
-  /** Called while the ring is full. It returns when the binlog may have made room. */
-  waitForRoom: (records: RecordLog) => void;
-  /** The highest id that the log has lent. */
-  lent: LentIds;
-  /** Takes an id that no job has. */
-  takeId: () => number;
-  /** Called while the log has not lent the id of a put. It returns when it may have. */
-  waitForLend: (records: RecordLog, id: number) => void;
-  /** Returns the file that new records go to, for stats-job. */
-  currentFile: () => number;
+/**
+ * Runs the log as the `sleep` of a shard that shares its thread with the log, since no other thread
+ * would run it.
+ */
+export function turnLog({ log }: OwnLog, doorbell: DoorbellOwner, nowMs: number): void {
+  if (log?.turn(nowMs)) doorbell.cancel();
+  else doorbell.sleep(Math.max(0, Math.min(ROOM_SLEEP_MS, (log?.nextDueAtMs ?? nowMs) - nowMs)));
 }
 
 /**
@@ -191,7 +118,7 @@ const LATER_BYTES_MAX = 512;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
 
-export class RecordLog implements RecordSink {
+export class RecordLog implements RecordSink, ScheduleSink {
   /**
    * Number of the last record. The binlog publishes up to which number records are written and
    * durable.
@@ -200,36 +127,39 @@ export class RecordLog implements RecordSink {
   /** Number of the last record that the binlog can see. */
   shownNumber = 0;
   readonly ring: RingWriter;
-  readonly schedules: ScheduleLog;
-  readonly #options: RecordLogOptions;
+  readonly #shard: number;
+  readonly #room: RecordRoom;
+  readonly #control: ControlWords;
+  /** Those of the log. */
+  readonly #counters: Float64Array;
+  readonly #lent: LentIds;
+  readonly #ids: JobIds;
   readonly #memory: Memory;
   readonly #files: FileTable;
   readonly #fields: RecordFields = emptyRecordFields();
+  readonly #scheduleFields: RecordFields = emptyRecordFields();
   readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #recordBytesMax: number;
   /** Set by `attach`, before the first record. */
   #engine!: Engine;
   #burySequence = 0;
-  /** The last value read from `lent`. */
+  /** The last value read of the highest id that the log has lent. */
   #lentLow = 0;
   /** The log's clock minus the monotonic clock, ms. Records outlive the monotonic clock. */
   #clockOffsetMs = Number.NaN;
-  /** Tube names as bytes, encoded once per tube. */
-  readonly #tubeNames = new WeakMap<object, Uint8Array>();
 
-  constructor(options: RecordLogOptions) {
-    this.#options = options;
-    this.ring = new RingWriter(options.binlog.rings[options.shard]!);
+  constructor(topology: Topology, shard: number, room: RecordRoom) {
+    const { binlog } = topology;
+    assert(binlog !== undefined, "only a server with a log has records");
+    this.#shard = shard;
+    this.#room = room;
+    this.#control = new ControlWords(topology.control);
+    this.#counters = countersOf(topology, binlogRole(topology));
+    this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
+    this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
+    this.ring = new RingWriter(binlog.rings[shard]!);
     this.#memory = new Memory(this.ring.bytes);
-    this.#files = new FileTable(options.binlog.files);
-    this.schedules = new ScheduleLog({
-      memory: this.#memory,
-      recordBytesMax: () => this.#recordBytesMax,
-      claim: (bytes) => this.#claim(bytes),
-      hasRoom: () => this.roomForPut(),
-      isLent: (id) => isLent(this.#lentLow, id) || this.#awaitLend(id),
-      bodies: () => this.#engine.bodies,
-    });
+    this.#files = new FileTable(binlog.files);
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
     assert(this.#recordBytesMax > RECORD_FIXED_BYTES, "a record has room for more than its head");
   }
@@ -245,7 +175,7 @@ export class RecordLog implements RecordSink {
     this.#engine = engine;
     assert(burySequence >= 0 && this.lastNumber === 0, "a log gets its engine before its first record");
     this.#burySequence = burySequence;
-    this.#lentLow = this.#options.lent.low;
+    this.#lentLow = this.#lent.low;
   }
 
   /**
@@ -253,7 +183,7 @@ export class RecordLog implements RecordSink {
    * commands would be acknowledged.
    */
   get hasRoom(): boolean {
-    return !this.#options.isWaiting() && this.ring.hasRoom(this.ring.messageBytesMax);
+    return !this.#control.isSet(ControlWord.BinlogWaits) && this.ring.hasRoom(this.ring.messageBytesMax);
   }
 
   /**
@@ -277,20 +207,13 @@ export class RecordLog implements RecordSink {
     return this.#files.find(page.id[rowOf(slot)]!) || page.file[rowOf(slot)]!;
   }
 
+  /** Whether the log has room for new jobs. */
   roomForPut(): boolean {
-    return !this.#options.isFull();
-  }
-
-  put(slot: number): boolean {
-    const page = this.#engine.jobs.pageOf(slot);
-    const id = page.id[rowOf(slot)]!;
-    // From here on, other clients may see the id.
-    if (!isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
-    return this.#put(slot);
+    return !this.#control.isSet(ControlWord.BinlogFull) && !this.#control.isSet(ControlWord.SharedLogFull);
   }
 
   fitsOneRecord(slot: number, bodyBytes: number): boolean {
-    const headBytes = RECORD_FIXED_BYTES + this.#tubeName(slot).length;
+    const headBytes = RECORD_FIXED_BYTES + this.#engine.tubeOf(slot).name.length;
     const attributeBytes = this.#attributes(slot, true, true).length + LATER_BYTES_MAX;
     return headBytes + attributeBytes + bodyBytes <= this.#recordBytesMax;
   }
@@ -299,38 +222,46 @@ export class RecordLog implements RecordSink {
    * Records a replaced job. `isLent` compares only low halves, and this id may be too old for it.
    */
   replaced(slot: number): void {
-    const isWhole = this.#put(slot);
+    const isWhole = this.put(slot, false);
     assert(isWhole, "a body that replaces another fits into one record");
   }
 
-  #put(slot: number): boolean {
+  put(slot: number, isNew = true): boolean {
     const engine = this.#engine;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
-    const tube = this.#tubeName(slot);
+    const id = page.id[row]!;
+    // From here on, other clients may see the id.
+    if (isNew && !isLent(this.#lentLow, id) && !this.#awaitLend(id)) return false;
+    const tube = engine.tubeOf(slot).nameBytes;
     const attributes = page.extras === undefined ? NO_ATTRIBUTES : this.#attributes(slot, true, true);
     const bodyBytes = page.bodyBytes[row]!;
     const body = page.body[row]!;
     const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
     const inlineBytes = Math.min(bodyBytes, this.#recordBytesMax - headBytes);
     assert(inlineBytes >= 0, "a record's head fits into a message");
-    page.file[row] = this.#options.currentFile();
+    page.file[row] = this.#counters[Counter.BinlogCurrent]!;
     const at = this.#claim(headBytes + inlineBytes);
     const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
     if (CHECKED) assert(bodyAt === at + headBytes, "the body of a record follows its head");
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
-    for (let done = inlineBytes; done < bodyBytes; ) {
+    return inlineBytes === bodyBytes || this.#putRest(id, body, inlineBytes, bodyBytes);
+  }
+
+  /** Records the rest of a body that one record has no room for. */
+  #putRest(id: number, body: number, from: number, bodyBytes: number): boolean {
+    for (let done = from; done < bodyBytes; ) {
       // A log that fills up has spare room for operations in flight, but not for a body of
       // arbitrary length.
       if (!this.roomForPut()) {
-        this.#delete(page.id[row]!);
+        encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
         return false;
       }
       const pieceBytes = Math.min(bodyBytes - done, this.#recordBytesMax - PIECE_HEADER_BYTES);
       assert(pieceBytes > 0, "a piece of a body has bytes");
       const pieceAt = this.#claim(PIECE_HEADER_BYTES + pieceBytes);
-      const partAt = encodePieceHead(this.#memory.view, pieceAt, page.id[row]!, done);
-      engine.bodies.read(body, done, this.ring.bytes, partAt, pieceBytes);
+      const partAt = encodePieceHead(this.#memory.view, pieceAt, id, done);
+      this.#engine.bodies.read(body, done, this.ring.bytes, partAt, pieceBytes);
       done += pieceBytes;
     }
     return true;
@@ -343,35 +274,30 @@ export class RecordLog implements RecordSink {
    */
   #awaitLend(id: number): boolean {
     assert(id > 0, "a put that waits for a lend has an id");
-    const { lent, waitForLend } = this.#options;
+    const { doorbell, binlog, sleep } = this.#room;
     for (;;) {
-      this.#lentLow = lent.low;
+      this.#lentLow = this.#lent.low;
       if (isLent(this.#lentLow, id)) return true;
       if (!this.roomForPut()) return false;
-      waitForLend(this, id);
+      // The log itself checks whether ids have to be lent.
+      this.publish();
+      binlog.ring();
+      doorbell.prepare();
+      if (isLent(this.#lent.low, id) || !this.roomForPut()) doorbell.cancel();
+      else sleep();
     }
   }
 
   updated(slot: number): void {
     const { extras, failures, state } = this.#engine.jobs.pageOf(slot);
-    const hasAttributes =
-      extras !== undefined || failures !== undefined || state[rowOf(slot)] === JobState.Reserved;
-    if (hasAttributes && this.#longUpdate(slot)) return;
-    encodeUpdate(this.#memory.view, this.#claim(UPDATE_BYTES), this.#fill(slot));
-  }
-
-  /**
-   * Writes an UPDATE with attributes or with the tube that the job was moved to. Returns false if
-   * there is neither.
-   */
-  #longUpdate(slot: number): boolean {
-    const attributes = this.#attributes(slot, false, true);
-    const tube = this.#engine.policies.attributes.isMoved(slot) ? this.#tubeName(slot) : NO_NAME;
-    if (tube.length + attributes.length === 0) return false;
+    const isPlain =
+      extras === undefined && failures === undefined && state[rowOf(slot)] !== JobState.Reserved;
+    const attributes = isPlain ? NO_ATTRIBUTES : this.#attributes(slot, false, true);
+    const isMoved = !isPlain && this.#engine.policies.attributes.isMoved(slot);
+    const tube = isMoved ? this.#engine.tubeOf(slot).nameBytes : NO_NAME;
     if (CHECKED) assert(attributes.length % 4 === 0, "attributes are padded to whole words");
     const at = this.#claim(UPDATE_BYTES + tube.length + attributes.length);
-    encodeLongUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
-    return true;
+    encodeUpdate(this.#memory, at, this.#fill(slot), tube, attributes);
   }
 
   remembered(slot: number): void {
@@ -382,14 +308,14 @@ export class RecordLog implements RecordSink {
   /** Takes an id that need not be lent, because no client sees it. */
   left(slot: number): number {
     if (!this.roomForPut()) return 0;
-    const id = this.#options.takeId();
+    const id = this.#ids.take();
     const page = this.#engine.jobs.pageOf(slot);
     this.#remember(slot, id, page.id[rowOf(slot)]!);
     return id;
   }
 
   #remember(slot: number, id: number, keyJob: number): void {
-    const tube = this.#tubeName(slot);
+    const tube = this.#engine.tubeOf(slot).nameBytes;
     const attributes = this.#attributes(slot, true, false, keyJob);
     assert(attributes.length > 0, "a remembered key is among the attributes");
     const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
@@ -418,14 +344,15 @@ export class RecordLog implements RecordSink {
   }
 
   deleted(id: number): void {
-    this.#delete(id);
+    assert(id > 0, "a record of a delete names a job");
+    encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
   }
 
   ended(id: number, batch: number, done: number, failed: number): void {
     assert(id > 0 && batch > 0, "a record of a member's end names both");
     const at = this.#claim(TALLY_BYTES);
     assert(done + failed > 0, "a member that ended is counted");
-    encodeTally(this.#memory.view, at, id, batch, this.#options.shard);
+    encodeTally(this.#memory.view, at, id, batch, this.#shard);
     encodeTallied(this.#memory.view, at, done, failed);
   }
 
@@ -448,10 +375,70 @@ export class RecordLog implements RecordSink {
     encodeBatch(this.#memory, at, batch, this.#clockOffsetMs);
   }
 
-  #delete(id: number): void {
-    assert(id > 0, "a record of a delete names a job");
+  // --- schedules: message/schedule-record.ts -----------------------------------------------------
+
+  /** Returns whether a schedule with a body of this size fits into one record. */
+  fits({ name, tube, timing, attributes }: ScheduleFacts, bodyBytes: number): boolean {
+    const textBytes = name.length + tube.length + timing.cron.length + timing.zone.length + attributes.length;
+    const headBytes = RECORD_FIXED_BYTES + SCHEDULE_HEAD_BYTES_MAX + ATTRIBUTE_UNIT;
+    return headBytes + textBytes + bodyBytes <= this.#recordBytesMax;
+  }
+
+  scheduled(schedule: Schedule, isNew: boolean): boolean {
+    const { id } = schedule;
+    // An old id must not be compared with the ids that are lent now.
+    if (!this.roomForPut() || (isNew && !isLent(this.#lentLow, id) && !this.#awaitLend(id))) return false;
+    const tube = asciiBytes(schedule.facts.tube);
+    const attributes = this.#scheduleAttributes(schedule, true);
+    const { body, bodyBytes } = schedule;
+    const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length + bodyBytes);
+    const fields = this.#fillSchedule(schedule);
+    const bodyAt = encodePutHead(this.#memory, at, fields, tube, bodyBytes, attributes);
+    assert(bodyAt + bodyBytes <= this.ring.bytes.length, "the record of a schedule ends in its ring");
+    this.#engine.bodies.read(body, 0, this.ring.bytes, bodyAt, bodyBytes);
+    return true;
+  }
+
+  ticked(schedule: Schedule): void {
+    assert(schedule.id > 0, "a schedule with a tick has an id");
+    const attributes = this.#scheduleAttributes(schedule, false);
+    const at = this.#claim(UPDATE_BYTES + attributes.length);
+    encodeUpdate(this.#memory, at, this.#fillSchedule(schedule), NO_NAME, attributes);
+  }
+
+  unscheduled(id: number): void {
+    assert(id > 0, "a schedule has an id");
     encodeDelete(this.#memory.view, this.#claim(DELETE_BYTES), id);
   }
+
+  #fillSchedule({ id, facts, nextMs }: Schedule): RecordFields {
+    assert(nextMs > 0, "a schedule has a next time or none");
+    const fields = this.#scheduleFields;
+    fields.id = id;
+    fields.state = RecordState.schedule;
+    fields.pri = facts.pri;
+    fields.delaySeconds = facts.delaySeconds;
+    fields.ttrSeconds = facts.ttrSeconds;
+    fields.deadlineAtMs = nextMs === Number.POSITIVE_INFINITY ? 0 : nextMs;
+    return fields;
+  }
+
+  /** Returns the attributes, padded, valid until the next call. */
+  #scheduleAttributes(schedule: Schedule, fixed: boolean): Uint8Array {
+    const writer = this.#attributeWriter;
+    writer.clear();
+    const { facts, name } = schedule;
+    if (fixed) {
+      const { missed, ttlMs, delayMillis, timing, attributes } = facts;
+      writeSchedule(writer, { name, missed, ttlMs, delayMillis, ...timing });
+      for (let at = 0; at + 2 <= attributes.length; at += 2 + attributes[at + 1]!)
+        writer.text(attributes[at] as Attribute, attributes, at + 2, at + 2 + attributes[at + 1]!);
+    }
+    writeProgress(writer, schedule);
+    return writer.bytes.subarray(0, writer.pad());
+  }
+
+  // --- the ring ----------------------------------------------------------------------------------
 
   /**
    * Claims room for one record with the next number. If the ring is full it waits; it never drops a
@@ -461,10 +448,21 @@ export class RecordLog implements RecordSink {
     assert(recordBytes <= this.#recordBytesMax, "a record fits into a message");
     let offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     while (offset === FULL) {
-      this.#options.waitForRoom(this);
+      this.#waitForRoom();
       offset = this.ring.claim(APPEND_HEADER_BYTES + recordBytes);
     }
     return writeAppendHeader(this.ring, offset, recordBytes, ++this.lastNumber);
+  }
+
+  /** The binlog never waits for a shard, so this wait ends. */
+  #waitForRoom(): void {
+    const { ring } = this;
+    const { doorbell, binlog, sleep } = this.#room;
+    if (this.publish()) binlog.ring();
+    doorbell.prepare();
+    ring.wantRoom();
+    if (ring.hasRoom(ring.messageBytesMax)) doorbell.cancel();
+    else sleep();
   }
 
   #fill(slot: number): RecordFields {
@@ -475,16 +473,5 @@ export class RecordLog implements RecordSink {
     fillRecordFields(fields, page, row, page.state[row] as JobState, this.#clockOffsetMs);
     if (fields.state === RecordState.buried) fields.burySequence = ++this.#burySequence;
     return fields;
-  }
-
-  #tubeName(slot: number): Uint8Array {
-    const tube = this.#engine.tubeOf(slot);
-    let bytes = this.#tubeNames.get(tube);
-    if (bytes === undefined) {
-      assert(tube.name.length <= TUBE_NAME_BYTES_MAX, "the name of a tube fits into a record");
-      bytes = Uint8Array.from(tube.name, (character) => character.charCodeAt(0));
-      this.#tubeNames.set(tube, bytes);
-    }
-    return bytes;
   }
 }

@@ -9,6 +9,7 @@
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes, Memory } from "../../base/bytes.ts";
 import type { Schedule, ScheduleProgress, Schedules, Timing } from "../../engine/schedules.ts";
+import type { ReplyPort } from "../../message/response.ts";
 import { readSchedule, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
 import {
   CLAIM_HEADER_BYTES,
@@ -21,7 +22,6 @@ import {
 } from "../../message/transfer.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../protocol/job-attribute.ts";
 import type { Span } from "../../protocol/request.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
 
 /** A schedule as another shard, or this one, knows it. */
 export interface KnownSchedule {

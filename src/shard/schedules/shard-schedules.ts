@@ -14,6 +14,7 @@ import {
   type Schedules,
   type Timing,
 } from "../../engine/schedules.ts";
+import type { ReplyPort } from "../../message/response.ts";
 import { ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { nextOption, numberAt, optionNumber, optionText } from "../../protocol/options.ts";
@@ -31,7 +32,6 @@ import {
 import { eachScheduleCounter } from "../../schema/schedule.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { Replies } from "../sessions/replies.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../sessions/sliced-commands.ts";
 import { CronTimes, cronProblem, zoneProblem } from "./cron-times.ts";
@@ -289,7 +289,7 @@ class ScheduleSetter {
     const { id, bodyBytes } = job;
     const isTooBig =
       bodyBytes > SCHEDULE_BODY_BYTES_MAX ||
-      (typeof facts !== "string" && records?.schedules.fits(facts, bodyBytes) === false);
+      (typeof facts !== "string" && records?.fits(facts, bodyBytes) === false);
     if (typeof facts === "string" || isTooBig) {
       engine.bodies.free(body);
       replies.fixed(session, typeof facts === "string" ? badScheduleReply(facts) : Reply.jobTooBig);
@@ -433,7 +433,7 @@ export class ShardSchedules {
     schedules.next = new CronTimes().next;
     schedules.isDraining = isDraining;
     schedules.takeJobId = takeJobId;
-    if (records !== undefined) schedules.sink = records.schedules;
+    if (records !== undefined) schedules.sink = records;
     this.#nowMs = nowMs;
     const mayLog = (): boolean => records?.hasRoom !== false;
     this.turns = new ScheduleTurns({ schedules, wallOffsetMs, clock, mayLog });

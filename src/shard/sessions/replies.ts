@@ -13,8 +13,10 @@ import {
   CandidatesView,
   REDIRECTED_HEADER_BYTES,
   ReplyCredit,
+  type ReplyPort,
   ResponseFlag,
   ResponseKind,
+  type StoredPart,
   TURNS_CANDIDATE_BYTES,
   TURNS_ENTRY_BYTES,
   TURNS_LIST_AT,
@@ -24,7 +26,6 @@ import { Attribute } from "../../protocol/job-attribute.ts";
 import { META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
-import type { ReplyPort, StoredPart } from "./reply-port.ts";
 import {
   JobParts,
   type LongBatch,
@@ -664,7 +665,7 @@ export class Replies {
     const number = this.#records.lastNumber;
     const durable = number === this.recordsBefore ? 0 : ResponseFlag.Durable;
     if (CHECKED) assert(length > 0, "a reply has bytes");
-    session.sent(length);
+    session.sentBytes = (session.sentBytes + length) | 0;
     port.beginReply(flags | durable | session.holdsFlag, session.connectionSlot, length, number % 2 ** 32);
     return port;
   }
@@ -677,7 +678,7 @@ export class Replies {
   #beginPiece(session: ShardSession, flags: number, length: number, recordNumber: number): ReplyPort {
     const port = this.#ports[session.acceptor]!;
     if (CHECKED) assert(length > 0, "a reply has bytes");
-    session.sent(length);
+    session.sentBytes = (session.sentBytes + length) | 0;
     port.beginReply(flags | session.holdsFlag, session.connectionSlot, length, recordNumber % 2 ** 32);
     return port;
   }
@@ -689,7 +690,8 @@ export class Replies {
     const port = this.#ports[session.acceptor]!;
     assert(port.isLocal, "only an acceptor in this thread reads the arena");
     this.#engine.bodies.pin(part.handle);
-    session.sent(part.headBytes + part.length + (part.isLast ? 2 : 0));
+    const bytes = part.headBytes + part.length + (part.isLast ? 2 : 0);
+    session.sentBytes = (session.sentBytes + bytes) | 0;
     port.beginStored(flags | session.holdsFlag, session.connectionSlot, recordNumber % 2 ** 32, part);
     return port;
   }

@@ -368,7 +368,7 @@ export class ShardSession {
    * Reply bytes sent, and how many of them the client has read. Both wrap. See
    * message/response.ts.
    */
-  #sentBytes = 0;
+  sentBytes = 0;
   #readBytes = 0;
 
   constructor(engineSession: Session, acceptor: number, connectionSlot: number) {
@@ -392,7 +392,7 @@ export class ShardSession {
 
   /** Reply bytes that the client has not read, as far as this shard knows. */
   get unreadBytes(): number {
-    return (this.#sentBytes - this.#readBytes) | 0;
+    return (this.sentBytes - this.#readBytes) | 0;
   }
 
   /** ResponseFlag.HoldsJob if the client holds a job of this shard. */
@@ -402,11 +402,7 @@ export class ShardSession {
 
   /** Whether so much is unread that the next command has to wait. */
   get owesReading(): boolean {
-    return ((this.#sentBytes - this.#readBytes) | 0) >= ReplyCredit.UnreadBytesMax;
-  }
-
-  sent(bytes: number): void {
-    this.#sentBytes = (this.#sentBytes + bytes) | 0;
+    return ((this.sentBytes - this.#readBytes) | 0) >= ReplyCredit.UnreadBytesMax;
   }
 
   /** Notes how much the client has read of what was sent since `beginReplies`. */
@@ -421,7 +417,7 @@ export class ShardSession {
    * unread.
    */
   beginReplies(unreadBytes: number): void {
-    this.#sentBytes = unreadBytes | 0;
+    this.sentBytes = unreadBytes | 0;
     this.#readBytes = 0;
   }
 }

@@ -8,10 +8,9 @@ import { assert, CHECKED } from "../../base/assert.ts";
 import { copyBytes } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
-import { ResponseKind } from "../../message/response.ts";
+import { type ReplyPort, ResponseKind } from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import type { Replies } from "./replies.ts";
-import type { ReplyPort } from "./reply-port.ts";
 import type { ShardSession } from "./shard-session.ts";
 
 /** Bytes of a list in one message. */

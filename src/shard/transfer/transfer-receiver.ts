@@ -16,6 +16,7 @@ import {
   RecordState,
   recordHeadBytes,
 } from "../../message/record.ts";
+import type { ReplyPort } from "../../message/response.ts";
 import {
   LANDED_BYTES,
   LandedView,
@@ -28,7 +29,6 @@ import {
 } from "../../message/transfer.ts";
 import type { Span } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
 
 interface TransferReceiverOptions {
   readonly engine: Engine;

@@ -13,6 +13,7 @@ import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { ChangedFacts } from "../../engine/jobs/new-job.ts";
 import type { Travel } from "../../engine/transfers.ts";
 import { emptyRecordFields, encodePutHead, RECORD_FIXED_BYTES } from "../../message/record.ts";
+import type { ReplyPort } from "../../message/response.ts";
 import {
   TRANSFER_BYTES_MAX,
   TRANSFER_HEADER_BYTES,
@@ -27,7 +28,6 @@ import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../proto
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import { JobCounter } from "../../schema/job.ts";
 import { fillRecordFields, type RecordLog } from "../records/record-log.ts";
-import type { ReplyPort } from "../sessions/reply-port.ts";
 
 /** Maximum number of transfers in flight. */
 const TRANSFERS_MAX = 8;

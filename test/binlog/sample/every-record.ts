@@ -14,7 +14,6 @@ import {
 } from "../../../src/message/flow-record.ts";
 import {
   encodeDelete,
-  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
   encodeSetting,
@@ -177,8 +176,8 @@ class RecordWriter {
     const isPlain = tube === "" && mutable.length === 0;
     const name = Buffer.from(tube, "latin1");
     const length = isPlain
-      ? encodeUpdate(this.#memory.view, 0, fields)
-      : encodeLongUpdate(this.#memory, 0, fields, name, padded(mutable));
+      ? encodeUpdate(this.#memory, 0, fields)
+      : encodeUpdate(this.#memory, 0, fields, name, padded(mutable));
     this.#append(length, id % SHARDS);
   }
 

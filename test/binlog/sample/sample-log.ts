@@ -8,7 +8,6 @@ import { encodeTallied, encodeTally } from "../../../src/message/flow-record.ts"
 import {
   emptyRecordFields,
   encodeDelete,
-  encodeLongUpdate,
   encodePieceHead,
   encodePutHead,
   encodeSetting,
@@ -99,8 +98,8 @@ export class JobWriter {
 
   #update(id: number, { fields, tube, body, attributes }: WrittenJob): void {
     this.jobs.set(id, jobText(fields, tube, body, attributes?.toString("hex") ?? ""));
-    if (attributes === undefined) this.#append(encodeUpdate(this.#memory.view, 0, fields));
-    else this.#append(encodeLongUpdate(this.#memory, 0, fields, Buffer.from(tube, "latin1"), attributes));
+    if (attributes === undefined) this.#append(encodeUpdate(this.#memory, 0, fields));
+    else this.#append(encodeUpdate(this.#memory, 0, fields, Buffer.from(tube, "latin1"), attributes));
   }
 
   bury(id: number, burySequence: number): void {

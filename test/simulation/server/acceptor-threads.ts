@@ -42,7 +42,7 @@ export class AcceptorThreads {
     });
     this.#server.loops.push(loop);
     for (const shard of shards) {
-      loop.residents.push(this.#server.blocking.shardRole(shard, this.#server.blocking.shardCounters(shard)));
+      loop.residents.push(this.#server.blocking.shardRole(shard));
       for (const core of cores) core.arenas[shard] = this.#server.shards[shard]!.engine.bodies;
     }
     const steps = this.#acceptorSteps(acceptors, thread, loop, doorbell);

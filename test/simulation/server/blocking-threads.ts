@@ -9,7 +9,7 @@ import { binlogBell, portBell, threadOfShard } from "../../../src/message/topolo
 import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { ShardLoop } from "../../../src/shard/shard-runtime.ts";
+import type { ShardCore } from "../../../src/shard/shard-core.ts";
 import { DrawnSpin } from "./drawn-waiting.ts";
 import type { Thread, ThreadSteps } from "./in-process-options.ts";
 import type { ServerParts } from "./server-parts.ts";
@@ -32,30 +32,23 @@ export class BlockingThreads {
     this.#server.ownLog.log = log;
   }
 
-  shardRole(shard: number, counters: TurnCounters): ShardLoop {
+  shardRole(shard: number): ShardCore {
     const { topology } = this.#server;
     const thread = threadOfShard(topology, shard);
-    return new ShardLoop({
-      core: this.#server.shards[shard]!,
-      records: this.#server.records[shard],
-      control: new ControlWords(topology.control),
+    const core = this.#server.shards[shard]!;
+    core.runIn({
       acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
       binlog: this.#server.createBell(thread, binlogBell(topology)),
-      counters,
       surroundings: this.#server.surroundings,
     });
-  }
-
-  shardCounters(shard: number): TurnCounters {
-    const core = this.#server.shards[shard]!;
-    return new TurnCounters(core.counters, core.requests);
+    return core;
   }
 
   shardThread(shard: number, thread: number): Thread {
     const doorbell = this.#server.createOwner(this.#server.words, thread);
-    const counters = this.shardCounters(shard);
     const surroundings = this.#server.surroundings;
-    const role = this.shardRole(shard, counters);
+    const role = this.shardRole(shard);
+    const { turnCounters: counters } = role;
     const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
     const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
     return { name: `shard ${shard}`, steps, ready: undefined };

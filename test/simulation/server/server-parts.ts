@@ -12,25 +12,14 @@ import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { Surroundings } from "../../../src/loop/role.ts";
 import {
   binlogBell,
-  binlogRole,
   ControlWord,
-  Counter,
-  countersOf,
   httpPort,
   type Topology,
   threadOfShard,
 } from "../../../src/message/topology.ts";
-import { ControlWords } from "../../../src/ring/control-words.ts";
 import { DOORBELL_WORDS, type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { JobIds, LentIds } from "../../../src/ring/job-ids.ts";
-import { RecordLog } from "../../../src/shard/records/record-log.ts";
-import {
-  type OwnLog,
-  type RecordRoomOptions,
-  turnLog,
-  waitForLend,
-  waitForRecordRoom,
-} from "../../../src/shard/records/record-room.ts";
+import { JobIds } from "../../../src/ring/job-ids.ts";
+import { type OwnLog, RecordLog, type RecordRoom, turnLog } from "../../../src/shard/records/record-log.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 import type { FakeSocket } from "./fake-socket.ts";
@@ -200,27 +189,13 @@ export class ServerParts {
   }
 
   #createRecords(): RecordLog[] {
-    const control = new ControlWords(this.topology.control);
-    const counters = countersOf(this.topology, binlogRole(this.topology));
-    const lent = new LentIds(control.words, ControlWord.IdsLent);
-    const ids = new JobIds(control.words, ControlWord.JobIds);
-    return Array.from({ length: this.topology.shards }, (_, shard) => {
-      const room = this.#recordRoom(shard);
-      return new RecordLog({
-        binlog: this.topology.binlog!,
-        shard,
-        isFull: () => control.isSet(ControlWord.BinlogFull),
-        isWaiting: () => control.isSet(ControlWord.BinlogWaits),
-        waitForRoom: (records) => waitForRecordRoom(records, room),
-        lent,
-        takeId: () => ids.take(),
-        waitForLend: (records, id) => waitForLend(records, room, lent, id),
-        currentFile: () => counters[Counter.BinlogCurrent]!,
-      });
-    });
+    return Array.from(
+      { length: this.topology.shards },
+      (_, shard) => new RecordLog(this.topology, shard, this.#recordRoom(shard)),
+    );
   }
 
-  #recordRoom(shard: number): RecordRoomOptions {
+  #recordRoom(shard: number): RecordRoom {
     const thread = threadOfShard(this.topology, shard);
     const doorbell = this.createOwner(this.words, thread);
     const binlog = this.createBell(thread, binlogBell(this.topology));

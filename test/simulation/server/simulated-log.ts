@@ -167,18 +167,12 @@ export class SimulatedLog {
       const put = records.put.bind(records);
       const updated = records.updated.bind(records);
       const deleted = records.deleted.bind(records);
-      records.put = (slot) => {
+      records.put = (slot, isNew) => {
         const before = records.lastNumber;
-        const done = put(slot);
+        const done = put(slot, isNew);
         // An undone put exists after no part of its records.
         if (done) note(server.jobId(shard, slot), before);
         return done;
-      };
-      const replaced = records.replaced.bind(records);
-      records.replaced = (slot) => {
-        const before = records.lastNumber;
-        replaced(slot);
-        note(server.jobId(shard, slot), before);
       };
       records.updated = (slot) => {
         const before = records.lastNumber;

@@ -23,7 +23,7 @@ import {
   BatchState,
 } from "../../../src/protocol/batch-facts.ts";
 import { Request, Span } from "../../../src/protocol/request.ts";
-import { createRing, FULL, RingReader, RingWriter } from "../../../src/ring/ring.ts";
+import { createRing, RingReader, RingWriter } from "../../../src/ring/ring.ts";
 
 const U32 = 2 ** 32 - 2;
 const LONG = 2 ** 52 + 1;
@@ -43,18 +43,16 @@ function received(message: Request): Request {
 }
 
 /** Sends a response through a ring, and returns where it is. */
-function sent(header: responses.ResponseHeader): { reader: RingReader; offset: number } {
+function sent(begin: (port: responses.ReplyPort) => void): { reader: RingReader; offset: number } {
   const ring = createRing(4096);
-  const writer = new RingWriter(ring);
+  const port = new responses.ReplyPort(ring, true);
   // So that it is not at the beginning.
-  writer.claim(8);
-  const at = new responses.ResponseWriter(writer).write(header, 8);
-  writer.publish();
+  port.ring.claim(8);
+  begin(port);
+  port.publish(0);
   const reader = new RingReader(ring);
   reader.next();
-  const offset = reader.next();
-  assert.equal(at, offset + responses.RESPONSE_HEADER_BYTES);
-  return { reader, offset };
+  return { reader, offset: reader.next() };
 }
 
 function spanOf(bytes: Uint8Array, start = 0): Span {
@@ -167,44 +165,33 @@ describe("the views of a request", () => {
 });
 
 describe("the views of a response", () => {
-  const empty = (): responses.ResponseHeader => ({
-    ...{ kind: 24, flags: 0xabcd, slot: 5, value: 6, word: 7, recordNumber: U32 },
-  });
-
-  it("read what they wrote, behind a ring", () => {
-    const header = empty();
-    responses.CarryView.fill(header, 63, transfers.TransferMessage.BatchIdle, U32);
-    const carry = sent(header);
+  it("read what the port wrote, behind a ring", () => {
+    const { BatchIdle } = transfers.TransferMessage;
+    const carry = sent((port) => port.beginCarry(BatchIdle, 63, U32, 8, true, 2 ** 32 + 7));
     const { toShard, transferMessage, transfer } = responses.CarryView;
     assert.deepEqual(
       [toShard, transferMessage, transfer].map((read) => read(carry.reader, carry.offset)),
-      [63, transfers.TransferMessage.BatchIdle, U32],
+      [63, BatchIdle, U32],
     );
     const word = carry.offset >> 2;
-    assert.equal(carry.reader.uint32[word + 1], (24 | (0xabcd << 16)) >>> 0);
+    const { Carry } = responses.ResponseKind;
+    const { Durable } = responses.ResponseFlag;
+    assert.equal(carry.reader.uint32[word + 1], Carry | (Durable << 16));
     assert.equal(carry.reader.uint32[word + 3], 8, "bytes of the payload");
-    assert.equal(carry.reader.uint32[word + 7], U32, "number of the record");
+    assert.equal(carry.reader.uint32[word + 7], 7, "number of the record");
 
-    responses.AnswerView.fill(header, LONG);
-    assert.deepEqual(header, { ...empty(), slot: 0, value: LONG, word: 0 });
-    const answer = sent(header);
+    const answer = sent((port) => port.beginControl(0xabcd, LONG, 8, U32));
+    assert.equal(answer.reader.uint32[(answer.offset >> 2) + 1]! >>> 16, 0xabcd, "the flags");
     assert.equal(responses.AnswerView.question(answer.reader, answer.offset), LONG);
 
-    const other = empty();
-    responses.StoredView.fill(other, LONG, U32);
-    const stored = sent(other);
+    const part = { handle: LONG, offset: U32, length: 3, isLast: true, headBytes: 8 };
+    const stored = sent((port) => port.beginStored(0, 5, U32, part));
     assert.equal(responses.StoredView.handle(stored.reader, stored.offset), LONG);
     assert.equal(responses.StoredView.offset(stored.reader, stored.offset), U32);
-    assert.equal(stored.reader.int32[(stored.offset >> 2) + 2], 5, "the slot stays");
-    assert.equal(responses.BarrierView.barrier(stored.reader, stored.offset), LONG);
-  });
+    assert.equal(stored.reader.int32[(stored.offset >> 2) + 2], 5, "the slot");
 
-  it("find no room in a full ring", () => {
-    const writer = new RingWriter(createRing(4096));
-    const port = new responses.ResponseWriter(writer);
-    const header = empty();
-    for (let room = 4096 / 64; room > 0; room--) assert.notEqual(port.write(header, 32), FULL);
-    assert.equal(port.write(header, 0), FULL);
+    const barrier = sent((port) => port.beginSignal(responses.ResponseKind.Barrier, 0, 0, 0, LONG));
+    assert.equal(responses.BarrierView.barrier(barrier.reader, barrier.offset), LONG);
   });
 
   it("name candidates with the size of their bodies and whether they were lost", () => {

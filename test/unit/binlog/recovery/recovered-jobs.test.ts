@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Memory } from "../../../../src/base/bytes.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
-import { emptyRecordFields, encodeLongUpdate, encodePutHead } from "../../../../src/message/record.ts";
+import { emptyRecordFields, encodePutHead, encodeUpdate } from "../../../../src/message/record.ts";
 import { Attribute, AttributeWriter } from "../../../../src/protocol/job-attribute.ts";
 import { jobText, recoveredTexts } from "../../../binlog/model.ts";
 import { JobWriter, virtualOptions } from "../../../binlog/sample/sample-log.ts";
@@ -30,7 +30,7 @@ it("a moved job has its new tube and attributes, whether their names are as long
     memory.bytes.set(Buffer.from(body), bodyAt);
     storage.append(0, ++n, memory.bytes, 0, bodyAt + body.length);
     fields.pri = 6;
-    const length = encodeLongUpdate(memory, 0, fields, Buffer.from(tube), expiresAt(8e12));
+    const length = encodeUpdate(memory, 0, fields, Buffer.from(tube), expiresAt(8e12));
     storage.append(0, ++n, memory.bytes, 0, length);
     expected.set(fields.id, jobText(fields, tube, body, expiresAt(8e12).toString("hex")));
   }

@@ -11,8 +11,8 @@ import type { Session } from "../../../../src/engine/state/session.ts";
 import {
   attributeBytesOf,
   emptyRecordFields,
-  encodeLongUpdate,
   encodePutHead,
+  encodeUpdate,
   mergeHead,
   RECORD_FIXED_BYTES,
   RECORD_TAIL_BYTES_MAX,
@@ -245,7 +245,7 @@ describe("failures in the log", () => {
         const put = Memory.ofSize(RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX);
         encodePutHead(put, 0, fields, tube, 0, before);
         const update = Memory.ofSize(UPDATE_BYTES_MAX);
-        const length = encodeLongUpdate(update, 0, fields, NONE, after);
+        const length = encodeUpdate(update, 0, fields, NONE, after);
         assert.equal(recordHeadBytes(update.view, 0), length);
         const merged = Memory.ofSize(RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX);
         assert.equal(mergeHead(merged, put, 0, update, 0), recordHeadBytes(merged.view, 0));

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { BATCHES_MAX, type BatchRow, type BatchTable } from "../../../../src/engine/state/batch-table.ts";
-import { RESPONSE_HEADER_BYTES } from "../../../../src/message/response.ts";
+import { RESPONSE_HEADER_BYTES, ReplyPort } from "../../../../src/message/response.ts";
 import {
   BATCH_REPORT_BYTES,
   batchNumberOf,
@@ -22,7 +22,6 @@ import {
   ROUNDS_MAX,
 } from "../../../../src/shard/commands/batch-homes.ts";
 import type { RecordLog } from "../../../../src/shard/records/record-log.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { tubeOn } from "../../../support/tube-on.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
-import { ResponseFlag } from "../../../../src/message/response.ts";
+import { ReplyPort, ResponseFlag } from "../../../../src/message/response.ts";
 import { Op } from "../../../../src/protocol/commands.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
 import { createRing, RingReader } from "../../../../src/ring/ring.ts";
@@ -21,7 +21,6 @@ import { pauseSchedule, resumeSchedule } from "../../../../src/shard/commands/sc
 import { ClearMany } from "../../../../src/shard/commands/tube-commands.ts";
 import type { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
 import { Replies } from "../../../../src/shard/sessions/replies.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { addSchedule } from "../../../support/in-process/add-schedule.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";

@@ -2,11 +2,10 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
+import { ReplyPort, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
 import { createRing, EMPTY, RingReader } from "../../../../src/ring/ring.ts";
 import { BarrierRounds } from "../../../../src/shard/commands/command.ts";
 import { ReadBarrier } from "../../../../src/shard/commands/read-barrier.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 

@@ -4,10 +4,9 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Packr } from "msgpackr/pack";
 import type { Questions, Verb } from "../../../../src/message/control.ts";
-import { ResponseFlag } from "../../../../src/message/response.ts";
+import { ReplyPort, ResponseFlag } from "../../../../src/message/response.ts";
 import { createRing, RingReader } from "../../../../src/ring/ring.ts";
 import { ControlHandler, type ControlHandlerOptions } from "../../../../src/shard/control/control-handler.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
 
 const ID = 9;

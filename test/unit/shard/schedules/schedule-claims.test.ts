@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { NO_SINK, type Schedule, type Schedules } from "../../../../src/engine/schedules.ts";
+import type { ReplyPort } from "../../../../src/message/response.ts";
 import { TransferMessage } from "../../../../src/message/transfer.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
 import { ScheduleTurns } from "../../../../src/shard/schedules/shard-schedules.ts";
-import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { addSchedule, everyMs } from "../../../support/in-process/add-schedule.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { tubeOn } from "../../../support/tube-on.ts";

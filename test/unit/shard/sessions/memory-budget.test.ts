@@ -31,7 +31,7 @@ class Shard {
     return this.bodies.usedBytes + this.jobs.live * BYTES_OF.job;
   }
 
-  /** As PutIntake. */
+  /** As a put. */
   put(bytes: number): boolean {
     const handle = this.bodies.allocate(bytes);
     this.bodies.write(handle, 0, new Uint8Array(bytes), 0, bytes);

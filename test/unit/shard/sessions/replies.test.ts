@@ -11,13 +11,13 @@ import { RequestFlag } from "../../../../src/message/request.ts";
 import {
   RESPONSE_HEADER_BYTES,
   ReplyCredit,
+  ReplyPort,
   ResponseFlag,
   ResponseKind,
 } from "../../../../src/message/response.ts";
 import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
 import { createRing, EMPTY, RingReader, WANTED_WORD } from "../../../../src/ring/ring.ts";
 import { Replies } from "../../../../src/shard/sessions/replies.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 
 const KIB = 1024;

@@ -8,6 +8,7 @@ import { Outcome } from "../../../../src/engine/jobs/ends.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { Travel } from "../../../../src/engine/transfers.ts";
 import { RECORD_FIXED_BYTES } from "../../../../src/message/record.ts";
+import type { ReplyPort } from "../../../../src/message/response.ts";
 import {
   TRANSFER_BYTES_MAX,
   TRANSFER_HEADER_BYTES,
@@ -17,7 +18,6 @@ import {
   TransferMessage,
   TransferView,
 } from "../../../../src/message/transfer.ts";
-import type { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
 import { DeadLetters } from "../../../../src/shard/transfer/far-moves.ts";
 import { type Sender, Transfer, TransferSender } from "../../../../src/shard/transfer/transfer-sender.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";

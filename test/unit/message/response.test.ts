@@ -3,9 +3,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { RESPONSE_HEADER_BYTES, ResponseFlag } from "../../../../src/message/response.ts";
-import { createRing, EMPTY, RingReader } from "../../../../src/ring/ring.ts";
-import { ReplyPort } from "../../../../src/shard/sessions/reply-port.ts";
+import { RESPONSE_HEADER_BYTES, ReplyPort, ResponseFlag } from "../../../src/message/response.ts";
+import { createRing, EMPTY, RingReader } from "../../../src/ring/ring.ts";
 
 const RING_BYTES = 4096;
 /** A quarter of the ring, with its header. */
