@@ -233,6 +233,8 @@ class HttpSimulation {
     if (act !== "touch" && grant?.who === lease.token) grant.untilMs = 0;
     const sentAtMs = this.#server.nowMs;
     const [done] = await changeLeases(this.#ways, "worker", [{ act, token: lease.token }]);
+    // If it holds the job now, it has held it all the time.
+    assert.ok(done || !this.#stands(lease), `a lease of job ${lease.id} holds it, and may not ${act} it`);
     if (!done) return;
     assert.ok(!hasEnded || repeats, `a lease of job ${lease.id} has ended, and does ${act} all the same`);
     if (repeats) return;
