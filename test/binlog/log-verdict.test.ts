@@ -12,7 +12,7 @@ import { readLog } from "../../src/binlog/recovery/read-log.ts";
 import { recoveredJobs } from "../../src/binlog/recovery/recovered-jobs.ts";
 import { FORMAT_VERSION, HEADER_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 import { recoveredTexts } from "./model.ts";
 import { largerLog, openSample, smallLog, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
@@ -100,7 +100,7 @@ test("any garbled byte of a larger log never gives a wrong or missing job", asyn
   const random = new SeededRandom(7);
   const names = disk.names();
   assert.ok(names.length > 3);
-  for (let i = 0; i < inWhole(1500, 800); i++) {
+  for (let i = 0; i < atNight(1500, 800); i++) {
     const content = disk.contentOf(random.pick(names)!);
     const at = random.below(content.length);
     const length = Math.min(content.length - at, 1 + random.below(600));

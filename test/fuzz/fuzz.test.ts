@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import type { Address } from "../support/conversations/lockstep-side.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { startTamperingProxy, type TamperingProxy } from "../support/server/tampering-proxy.ts";
-import { inWhole, skipVariant } from "../support/whole.ts";
+import { atNight, skipVariant } from "../support/whole.ts";
 import { BytesInProcess, BytesToServer } from "./bytes-fuzzer.ts";
 import { describeFinding, type Finding, runCampaign, writeFinding } from "./campaign.ts";
 import { Coverage } from "./coverage.ts";
@@ -42,16 +42,16 @@ async function findNothing(fuzzer: Fuzzer, runs: number): Promise<void> {
 }
 
 describe("fuzz", { concurrency: 3 }, () => {
-  it("finds nothing with bytes in process", () => findNothing(new BytesInProcess(), inWhole(400, 200)));
+  it("finds nothing with bytes in process", () => findNothing(new BytesInProcess(), atNight(400, 200)));
 
   it("finds nothing with bytes to the server", async (t) => {
-    if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), inWhole(120, 60));
+    if (canRun(t, NEEDS.ours)) await findNothing(new BytesToServer(OURS), atNight(120, 60));
   });
 
-  it("finds nothing with splitting in process", () => findNothing(new SplittingInProcess(), inWhole(12, 6)));
+  it("finds nothing with splitting in process", () => findNothing(new SplittingInProcess(), atNight(12, 6)));
 
   it("finds nothing with splitting to the server", async (t) => {
-    if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), inWhole(40, 20));
+    if (canRun(t, NEEDS.ours)) await findNothing(new SplittingToServer(OURS), atNight(40, 20));
   });
 
   it("finds nothing with grammar to the server and beanstalkd", async (t) => {

@@ -174,7 +174,9 @@ export const WHOLE_ONLY: Readonly<Record<string, readonly string[]>> = {
 
 /** Files of which `npm run nightly` plays more than whole runs do, under their paths in `test/`. */
 export const AT_NIGHT: readonly string[] = [
+  "binlog/log-verdict",
   "dashboard/pages",
+  "fuzz/fuzz",
   "http/access-matrix",
   "http/backups",
   "http/http-hostile",
@@ -187,6 +189,7 @@ export const AT_NIGHT: readonly string[] = [
   "server/fairness",
   "simulation/schedules/contended-names",
   "simulation/simulation",
+  "unit/engine/policies/key-table",
 ];
 
 export const isOneOf = (names: readonly string[], file: string): boolean =>

@@ -13,7 +13,7 @@ import {
 } from "../../../../src/engine/policies/key-table.ts";
 import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
-import { SKIP_IF_FAST } from "../../../support/whole.ts";
+import { SKIP_UNTIL_NIGHT } from "../../../support/whole.ts";
 
 function keyOf(tube: string, key: string): TubeKey {
   // Somewhere in other bytes, as in a message.
@@ -167,7 +167,7 @@ test("keys are found and removed if a part has more places than an entry has has
 
 // A shard gets the keys of several others from the log when there are fewer of them than before.
 test("keys are found and removed after a start with more than two million", {
-  skip: SKIP_IF_FAST,
+  skip: SKIP_UNTIL_NIGHT,
 }, () => {
   const table = new KeyTable(new BodyArena(), [7, 8]);
   const keys = (1 << 21) + 1000;
