@@ -115,7 +115,7 @@ export class BatchEnds {
       const batch = this.#sweptBatch(slot);
       if (batch === undefined) continue;
       if (this.#stays(slot)) continue;
-      this.#core.discard(slot, ENDS.Cancelled, nowMs);
+      this.#core.discard(slot, ENDS.BatchCancelled, nowMs);
       if (batch.open === 0) sweeping.delete(batch);
       left--;
     }

@@ -46,6 +46,8 @@ export const BYTES_OF = {
   schedule: 1024,
   /** A page's columns of batches, if a job on it belongs to one or waits for one. */
   flowPage: 139264,
+  /** A page's column of notes, if a job on it has one. The notes are in the arena. */
+  notePage: 32768,
   /** A batch, on each shard, with a name of up to 200 bytes. */
   batch: 768,
 } as const;
@@ -88,6 +90,7 @@ export class Engine extends QueueCore {
       this.schedules.table.size * BYTES_OF.schedule +
       this.schedules.table.textBytes +
       jobs.spareExtras.flowPages * BYTES_OF.flowPage +
+      jobs.spareExtras.notePages * BYTES_OF.notePage +
       this.batches.size * BYTES_OF.batch
     );
   }

@@ -52,7 +52,8 @@ export class JobChanges {
     // This must precede the change of the TTR, from which the hold time is computed.
     if (isHeld && (target !== undefined || delayMs !== undefined))
       this.#countReturn(slot, tube, change, nowMs);
-    if (ttlMs !== undefined) this.#core.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
+    if (ttlMs !== undefined && !this.#core.policies.isCancelled(slot))
+      this.#core.queues.expireAt(slot, tube, ttlMs === 0 ? 0 : nowMs + ttlMs);
     if (pri !== undefined) this.#core.queues.reprioritise(slot, tube, pri);
     if (ttrSeconds !== undefined) page.ttrSeconds[row] = ttrSeconds;
     if (target !== undefined && (isHeld || target !== tube.name)) {
@@ -165,7 +166,7 @@ export class JobChanges {
       pri: pri ?? page.pri[row]!,
       ttrSeconds: ttrSeconds ?? page.ttrSeconds[row]!,
       releases: page.count(row, JobCounter.releases) + Number(isHeld),
-      expiresAtMs: ttlMs === undefined ? extras.expiresAtMs[row]! : expiresAtMs,
+      expiresAtMs: ttlMs === undefined || extras.isCancelled(row) ? extras.expiresAtMs[row]! : expiresAtMs,
       attemptsBase: extras.attemptsBase[row]! + Number(isExcused),
     };
   }
@@ -271,6 +272,7 @@ export class JobChanges {
     if (slot === NO_SLOT) return Outcome.Duplicate;
     const state = this.#core.jobs.pageOf(slot).state[rowOf(slot)];
     if (state !== JobState.Ready && state !== JobState.Delayed) return Outcome.Duplicate;
+    if (this.#core.policies.isCancelled(slot)) return Outcome.Duplicate;
     if (attributes.onDuplicate === OnDuplicate.Replace)
       return this.#replace(slot, job, body, attributes, nowMs);
     return attributes.onDuplicate === OnDuplicate.Escalate

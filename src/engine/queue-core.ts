@@ -469,6 +469,28 @@ export class QueueCore extends ShardState {
     this.dropIfUnused(tube);
   }
 
+  /**
+   * Cancels a job, whoever holds it: one that waits is removed at once, one that a session holds is
+   * Marked. Throws RangeError when memory is exhausted, before anything has changed.
+   */
+  cancel(id: number, reason: Uint8Array, nowMs: number): Outcome {
+    this.runDue(nowMs);
+    const slot = this.find(id);
+    if (slot === NO_SLOT) return Outcome.NotFound;
+    const state = this.jobs.pageOf(slot).state[rowOf(slot)];
+    if (state === JobState.Moving) return Outcome.NotFound;
+    const tube = this.tubeOf(slot);
+    if (state === JobState.Reserved) {
+      this.policies.markCancelled(slot, tube, reason);
+      return Outcome.Marked;
+    }
+    this.queues.leave(slot);
+    this.policies.endCancelled(slot, tube, nowMs);
+    this.serveIfLimited(tube, nowMs);
+    this.dropIfUnused(tube);
+    return Outcome.Done;
+  }
+
   // --- release and bury --------------------------------------------------------------------------
 
   /** Releases a held job. Only a release with a reason counts as a failure. */
@@ -509,6 +531,10 @@ export class QueueCore extends ShardState {
     this.policies.failures.add(slot, ENDS.Buried.failure, session.index, nowMs, reason);
     const tube = this.tubeOf(slot);
     this.countBury(slot, tube);
+    if (this.policies.isCancelled(slot)) {
+      this.#endReservation(slot, tube, ENDS.Buried, 0, nowMs);
+      return Outcome.Done;
+    }
     this.queues.becomeBuried(slot, tube, nowMs);
     this.records?.updated(slot);
     this.serveIfLimited(tube, nowMs);
@@ -1054,7 +1080,11 @@ export class QueueCore extends ShardState {
 
   /** Handles side effects of a reservation on the job's key and the tube's rate limiter. */
   #applyPolicies(slot: number, nowMs: number): void {
-    if (this.jobs.pageOf(slot).extras !== undefined) this.policies.keys.reserved(slot, nowMs);
+    const { extras } = this.jobs.pageOf(slot);
+    if (extras !== undefined) {
+      this.policies.keys.reserved(slot, nowMs);
+      this.policies.notes.forget(extras, rowOf(slot));
+    }
     const tube = this.tubeOf(slot);
     if (tube.limiter === undefined) return;
     assert(tube.inWork > 0, "a job that was taken is counted as held");

@@ -121,7 +121,7 @@ export interface FailureFacts extends Omit<Failure, "atMs"> {
 }
 
 /** The facts in stats-job, and more. */
-export interface JobFacts extends JobCounters {
+export interface JobFacts extends JobCounters, JobSaid {
   readonly id: number;
   readonly tube: string;
   readonly state: "ready" | "reserved" | "buried" | "delayed";
@@ -154,6 +154,16 @@ export interface JobFacts extends JobCounters {
   readonly body: Uint8Array | undefined;
 }
 
+/** What is said of a job while a client holds it; texts are Latin-1. */
+export interface JobSaid {
+  /** In percent. */
+  readonly progress: number | undefined;
+  /** "" for none. */
+  readonly note: string;
+  /** Why the job was cancelled; undefined if it was not. */
+  readonly cancelled: string | undefined;
+}
+
 /** Keys are Latin-1: each character is a byte. */
 export interface JobOptions {
   /** Seconds until it expires. */
@@ -177,7 +187,13 @@ export interface LeaseChange {
   readonly delay?: number | undefined;
   /** At most REASON_BYTES_MAX bytes; for release and bury. */
   readonly reason?: Uint8Array | undefined;
+  /** For touch; the note has at most OPTION_VALUE_BYTES_MAX bytes. */
+  readonly progress?: number | undefined;
+  readonly note?: Uint8Array | undefined;
 }
+
+/** Whether the lease was valid; a string if the touched job was cancelled: why, in Latin-1. */
+export type LeaseOutcome = boolean | string;
 
 /** A filter of jobs: all conditions must hold. Ages are in seconds. */
 export interface Where {
@@ -374,7 +390,7 @@ export interface Answers {
   "tube-times": readonly (readonly [name: string, times: TubeTimes])[];
   job: JobFacts | null;
   /** Whether each change took effect. */
-  leases: readonly boolean[];
+  leases: readonly LeaseOutcome[];
   "give-back": number;
   browse: BrowsePart;
   bulk: BulkPart;
@@ -392,23 +408,26 @@ export type Verb = keyof Questions;
 
 // The texts that clients wrote into a job: who may read only states and counts sees none of them.
 
-interface JobTexts {
+interface JobTexts extends JobSaid {
   readonly options: JobOptions | undefined;
   readonly failures: readonly { readonly reason: string }[];
   readonly body: Uint8Array | undefined;
 }
 
 /**
- * Returns facts about a job without its texts: body, metadata, unique key, group and the reasons of
- * its failures. Over HTTP and on the wire, this function alone decides what is a text.
+ * Returns facts about a job without its texts: body, metadata, unique key, group, note, and the
+ * reasons of its failures and of its cancellation. Over HTTP and on the wire, this function alone
+ * decides what is a text.
  */
 export function withoutTexts<Facts extends JobTexts>(facts: Facts): Facts {
-  const { options, failures } = facts;
+  const { options, failures, cancelled } = facts;
   return {
     ...facts,
     options:
       options === undefined ? undefined : { ...options, meta: [], unique: undefined, group: undefined },
     failures: failures.map((failure) => ({ ...failure, reason: "" })),
+    note: "",
+    cancelled: cancelled === undefined ? undefined : "",
     body: undefined,
   };
 }

@@ -71,6 +71,16 @@ export const Attribute = {
   ScheduleHeld: 30,
   /** The progress of a schedule (message/schedule-record.ts). */
   ScheduleProgress: 31,
+  /**
+   * 0 to 200 bytes: why the job was cancelled while a client held it. It ends with that
+   * reservation, so none comes back after a restart.
+   */
+  Cancelled: 32,
+  /**
+   * u8, and up to 200 bytes: the progress and the note of the job's worker. Only in transfers
+   * between shards: the log lacks it.
+   */
+  Said: 33,
 } as const;
 export type Attribute = (typeof Attribute)[keyof typeof Attribute];
 
@@ -113,7 +123,7 @@ export const ATTRIBUTE_BYTES_MAX = 1020;
  * Maximum bytes of all attributes of a job. A record stores sizes above ATTRIBUTE_BYTES_MAX in
  * larger units.
  */
-export const ALL_ATTRIBUTE_BYTES_MAX = 6880;
+export const ALL_ATTRIBUTE_BYTES_MAX = 7296;
 /** The units of the size of a short list, and of one above ATTRIBUTE_BYTES_MAX. */
 export const ATTRIBUTE_UNIT = 4;
 export const LONG_ATTRIBUTE_UNIT = 32;

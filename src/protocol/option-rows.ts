@@ -46,6 +46,8 @@ export const OptionTag = {
   AfterAny: 104,
   Keep: 105,
   Before: 106,
+  Progress: 107,
+  Note: 108,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 
@@ -260,10 +262,17 @@ export const CLEAR_OPTIONS: readonly OptionRow[] = [...FILTERS, limit(U32_MAX, "
 
 /**
  * The option of release and bury. It may be longer than those of extensions, travels as the body of
- * its message, and is the only thing that these commands accept beyond beanstalkd's arguments.
+ * its message, and is the only thing that these commands accept beyond beanstalkd's arguments. In
+ * cancel-job, it is like other options of extensions.
  */
 export const REASON_OPTIONS: readonly OptionRow[] = [
   { name: "reason", tag: OptionTag.Reason, kind: OptionKind.Text, usage: "<text>" },
+];
+
+/** What touch-job says of a job. */
+export const TOUCH_OPTIONS: readonly OptionRow[] = [
+  { name: "progress", tag: OptionTag.Progress, kind: OptionKind.Number, max: 100, usage: "<0..100>" },
+  { name: "note", tag: OptionTag.Note, kind: OptionKind.Text, mayBeEmpty: true, usage: "<text>" },
 ];
 
 /** The option of watch, and the only thing that it accepts beyond the tube. */

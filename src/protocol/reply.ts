@@ -1,5 +1,6 @@
 // The fixed replies, as bytes.
 
+import { DELETE, PERCENT, SPACE } from "../base/ascii.ts";
 import { asciiBytes } from "../base/bytes.ts";
 
 const line = (text: string): Uint8Array => asciiBytes(`${text}\r\n`);
@@ -32,6 +33,7 @@ export const Reply = {
   opened: line("OPENED"),
   committed: line("COMMITTED"),
   cancelled: line("CANCELLED"),
+  cancelling: line("CANCELLING"),
   batchExists: line("BATCH_EXISTS"),
   batchCancelled: line("BATCH_CANCELLED"),
   batchComplete: line("BATCH_COMPLETE"),
@@ -76,6 +78,16 @@ export function unknownOptionReply(name: string): Uint8Array {
 /** `BAD_SCHEDULE <what is wrong>`. */
 export function badScheduleReply(problem: string): Uint8Array {
   return line(`BAD_SCHEDULE ${problem}`);
+}
+
+/** `TOUCHED cancelled=<reason>`, with `%XX` for blanks and all else that is not printable ASCII. */
+export function touchedCancelledReply(reason: Uint8Array): Uint8Array {
+  const text = Array.from(reason, (byte) =>
+    byte > SPACE && byte < DELETE && byte !== PERCENT
+      ? String.fromCharCode(byte)
+      : `%${byte.toString(16).padStart(2, "0")}`,
+  );
+  return line(`TOUCHED cancelled=${text.join("")}`);
 }
 
 /** `TOUCHED_ALL <count>`. */

@@ -31,6 +31,7 @@ export const POLICY_COUNTS = {
   rejected: "refused by a limit",
   expired: "expired",
   dead: "died",
+  cancelled: "cancelled",
   movedIn: "moved in",
   movedOut: "moved out",
 } as const;
@@ -59,6 +60,7 @@ export const COUNTERS = {
   disconnects: { tube: "disconnects", shard: "jobDisconnects", history: "all", says: "Reservations that ended with the connection of their worker." },
   deaths: { policy: "dead", shard: "jobDeaths", says: "Jobs that died: their attempts were used up, or they expired and were buried." },
   expiries: { policy: "expired", shard: "jobExpiries", says: "Jobs whose time to live expired." },
+  cancels: { policy: "cancelled", shard: "jobCancels", says: "Jobs that cancel-job has ended." },
   duplicates: { policy: "duplicates", shard: "putDuplicates", says: "Puts whose unique key another job had." },
   refusals: { policy: "rejected", shard: "putRefusals", says: "Puts that a limit of the tube refused." },
   rateWaits: { policy: "rateWaits", shard: "rateWaits", says: "How often the tube used up its rate, so that jobs had to wait." },

@@ -31,6 +31,8 @@ const WORDS: readonly string[] = [
   "clear-tube ",
   "inspect-tube ",
   "update-job ",
+  "touch-job ",
+  "cancel-job ",
   "set-tube ",
   "move-jobs ",
   "reserve-batch ",
@@ -70,6 +72,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const ofSchedules = meaningOfSchedules(command, rest, jobBytesMax);
   if (ofSchedules !== undefined) return ofSchedules;
   if (command === "update-job") return meaningOfUpdate(rest);
+  const steered = STEERED[command];
+  if (steered !== undefined) return meaningOfSteering(command, rest, steered);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "set-tube") return meaningOfSetTube(rest);
@@ -217,6 +221,26 @@ function meaningOfUpdate(rest: string): LineMeaning {
   const [, seconds = "0", decimals = "0"] = / delay=(\d+)(?:\.(\d+))?/.exec(options) ?? [];
   const delays = Number(seconds) > 0 || Number(decimals) > 0;
   return meaning(command, ["UPDATED", "NOT_FOUND"], { delays });
+}
+
+/** Commands with an id and maybe options (18.14), and what they answer. */
+const STEERED: Readonly<Record<string, readonly [options: Options, replies: readonly string[]]>> = {
+  "touch-job": [
+    { progress: numberTo(100n), note: (value) => value === "" || isText(value) },
+    ["TOUCHED", "TOUCHED cancelled={any}", "NOT_FOUND"],
+  ],
+  "cancel-job": [{ reason: isText }, ["CANCELLED", "CANCELLING", "NOT_FOUND"]],
+};
+
+function meaningOfSteering(
+  command: string,
+  rest: string,
+  [known, replies]: readonly [options: Options, replies: readonly string[]],
+): LineMeaning {
+  const [, id, options = ""] = /^ *(\d+)(?=$| )(.*)$/s.exec(rest) ?? [];
+  if (id === undefined || !fits(id, U64_MAX)) return meaning(command, ["BAD_FORMAT"]);
+  const wrong = wrongOption(options, known);
+  return meaning(command, wrong === undefined ? replies : [wrong]);
 }
 
 const isKey = (text: string): boolean => text !== "" && !/[\p{Cc} ]/u.test(text.replace(/[\x80-\x9f]/g, ""));

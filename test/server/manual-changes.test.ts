@@ -19,8 +19,9 @@ const CHANGES: readonly (readonly [line: string, reply: RegExp, affected: number
   ["set-tube t* max-attempts=4", /^SET$/, null, { pattern: "t*", "max-attempts": "4" }],
   ["delete 1", /^DELETED$/, null, { id: "1" }],
   ["delete-batch 2 99", /^DELETED_BATCH 1 1/, 1, { ids: "2,99" }],
+  ["cancel-job 5 reason=late", /^CANCELLED$/, null, { id: "5", reason: "late" }],
   ["move-jobs t u limit=1", /^MOVED 1$/, 1, { tube: "t", to: "u", limit: "1" }],
-  ["clear-tube t", /^CLEARED 2$/, 2, { tube: "t" }],
+  ["clear-tube t", /^CLEARED 1$/, 1, { tube: "t" }],
   [
     "set-schedule s t 0 0 60 1 every=60000\r\nx",
     /^SET$/,

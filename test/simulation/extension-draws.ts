@@ -54,12 +54,34 @@ export class ExtensionDraws {
       batch: this.#simulation.flows ? 8 : 0,
       schedule: this.#simulation.flows ? 4 : 0,
       duplicate: this.#simulation.duplicates ? 6 : 0,
+      cancelJob: this.#simulation.steering ? 5 : 0,
+      touchJob: this.#simulation.steering ? 5 : 0,
     });
     switch (kind) {
       case "putInTube":
         return this.#putInTube(pri, this.#simulation.tube());
       case "duplicate":
         return this.#putDuplicate(pri);
+      case "cancelJob": {
+        // Most often one that a client holds: only then is there more to see.
+        const held = [...this.#simulation.model.jobs.values()].filter(({ state }) => state === "reserved");
+        const id = random.chance(0.7) ? (random.pick(held)?.id ?? 0) : this.#simulation.id(client);
+        return this.#simulation.isFree((each) => each.kind === "cancel-job" && each.id === id)
+          ? command.cancelJob(id, random.pick(["", "late", "not%20needed"]))
+          : undefined;
+      }
+      case "touchJob":
+        return command.byId(
+          "touch-job",
+          this.#simulation.id(client),
+          random.pick([
+            "",
+            ` progress=${random.between(0, 100)}`,
+            " note=n",
+            " progress=7 note=half",
+            " note=",
+          ]),
+        );
       case "setTube":
         return this.#setTube();
       case "reserveBatch":

@@ -127,6 +127,18 @@ export class ProcessWatch {
           done ? "KICKED\r\n" : settled ? "NOT_FOUND\r\n" : undefined,
           done,
         ),
+      cancelJob: (id, result, settled) =>
+        this.#anonymous(
+          (each) => each.kind === "cancel-job" && each.id === id,
+          result === "done"
+            ? "CANCELLED\r\n"
+            : result === "marked"
+              ? "CANCELLING\r\n"
+              : settled
+                ? "NOT_FOUND\r\n"
+                : undefined,
+          result !== "not found",
+        ),
       paused: (name, seconds, found) =>
         this.#anonymous(
           (each) => each.kind === "pause" && each.tube === name && each.seconds === seconds,

@@ -51,6 +51,11 @@ export interface SimulationOptions {
    * run by default if `extensions` is left out.
    */
   readonly duplicates?: boolean;
+  /**
+   * Whether clients cancel jobs, and say how far theirs are; every eighth run by default if
+   * `extensions` is left out.
+   */
+  readonly steering?: boolean;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
   /** Told of each act of the run, in words. */
@@ -95,6 +100,8 @@ export class SimulationState {
   readonly flows: boolean;
   /** Whether puts often have the key of a job that is there. */
   readonly duplicates: boolean;
+  /** Whether clients cancel jobs, and say how far theirs are. */
+  readonly steering: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
   /** Whether clients abort batches at the moment a job comes. */
@@ -163,6 +170,7 @@ export class SimulationState {
     this.weights = this.#has(options.weights, 4, 7);
     this.flows = this.#has(options.flows, 7, 9);
     this.duplicates = this.policies && this.#has(options.duplicates, 8, 11);
+    this.steering = this.#has(options.steering, 6, 8);
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;

@@ -16,6 +16,7 @@ import { PLANTED_LOOP_BUGS } from "./planted/planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted/planted-migration-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
+import { PLANTED_STEERING_BUGS } from "./planted/planted-steering-bugs.ts";
 import { PLANTED_WEIGHT_BUGS } from "./planted/planted-weight-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
@@ -283,6 +284,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_RESTART_BUGS,
     ...PLANTED_WEIGHT_BUGS,
     ...PLANTED_FLOW_BUGS,
+    ...PLANTED_STEERING_BUGS,
   ];
 
   /** Seeds that found bugs after a long search: lines for FOUND_LAST. */

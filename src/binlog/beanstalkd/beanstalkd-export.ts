@@ -33,6 +33,8 @@ export interface ExportResult {
   schedulesDropped: number;
   /** Number of jobs that waited for a batch, and are buried. */
   waitsBuried: number;
+  /** Jobs that were cancelled while a client held them. */
+  cancelledDropped: number;
 }
 
 /**
@@ -61,14 +63,15 @@ export function exportForBeanstalkd(
     settingsDropped,
     schedulesDropped: 0,
     waitsBuried: 0,
+    cancelledDropped: 0,
   };
   // beanstalkd derives the order of buried jobs from the order of their records, so these records
   // go last.
   const buried: { order: number; record: Uint8Array }[] = [];
   for (const { fields, tube, attributes, body } of wholeJobs(batches)) {
-    if (fields.state === RecordState.remembered || fields.state === RecordState.schedule) {
-      if (fields.state === RecordState.remembered) dropped.keysDropped++;
-      else dropped.schedulesDropped++;
+    const what = lost(fields.state, attributes);
+    if (what !== undefined) {
+      dropped[what]++;
       continue;
     }
     const count = countAttributes(attributes, 0, attributes.length);
@@ -95,6 +98,17 @@ export function exportForBeanstalkd(
   writer.end();
   const neededMaxJobBytes = largest > DEFAULT_BODY_BYTES_MAX ? largest + 2 : 0;
   return { jobs: writer.records, files: writer.files, neededMaxJobBytes, ...dropped };
+}
+
+/** Returns as what a record is counted that beanstalkd has no job for. */
+function lost(
+  state: RecordState,
+  attributes: Uint8Array,
+): "keysDropped" | "schedulesDropped" | "cancelledDropped" | undefined {
+  if (state === RecordState.remembered) return "keysDropped";
+  if (state === RecordState.schedule) return "schedulesDropped";
+  const isCancelled = findAttribute(attributes, 0, attributes.length, Attribute.Cancelled) >= 0;
+  return isCancelled ? "cancelledDropped" : undefined;
 }
 
 /** Writes files of about FILE_BYTES; each ends with its last record. */

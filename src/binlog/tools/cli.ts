@@ -216,6 +216,8 @@ function droppedLines(result: ExportResult): string[] {
     lines.push(`Dropped ${keysDropped} unique keys of jobs that no longer exist: beanstalkd has none`);
   if (result.waitsBuried > 0)
     lines.push(`Buried ${result.waitsBuried} jobs that wait for a batch: beanstalkd has none, so kick them`);
+  if (result.cancelledDropped > 0)
+    lines.push(`Dropped ${result.cancelledDropped} jobs that were cancelled while a worker held them`);
   if (schedulesDropped > 0) lines.push(`Dropped ${schedulesDropped} schedules: beanstalkd has none`);
   if (settingsDropped > 0) lines.push(`Dropped ${settingsDropped} settings of tubes: beanstalkd has none`);
   return lines;

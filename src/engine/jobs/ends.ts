@@ -8,7 +8,8 @@ import { FailureCause } from "../../protocol/job-failure.ts";
 /**
  * Only a put can fail because the log has no room, because its key is taken (`duplicateOf` has the
  * holder), or because its tube is full. Only commands that name a tube can find it on another
- * shard, or full. The last five are what a put with a taken key may do to the holder.
+ * shard, or full. Kept to Debounced are what a put with a taken key may do to the holder. Only a
+ * cancellation marks a job.
  */
 export const Outcome = {
   Done: 0,
@@ -25,6 +26,7 @@ export const Outcome = {
   NoBatch: 11,
   BatchCommitted: 12,
   BatchOrder: 13,
+  Marked: 14,
 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
@@ -90,7 +92,15 @@ export const ENDS = {
   Done: end("`delete` by its holder", true, false, undefined, Remembered, Done),
   Deleted: end("`delete` by anyone else", true, false, undefined, Remembered, Failed),
   Cleared: end("`clear-tube`", true, false, undefined, Remembered, Failed),
-  Cancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
+  BatchCancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
+  Cancelled: end(
+    "`cancel-job`, at once or in place of what would bring the job back",
+    true,
+    false,
+    undefined,
+    Remembered,
+    Failed,
+  ),
   Expired: end("its ttl is over", true, false, FailureCause.Expired, Remembered, Failed),
   Died: end("it has used up its attempts", true, false, undefined, Remembered, Failed),
 } as const satisfies Readonly<Record<string, End>>;

@@ -68,10 +68,12 @@ export class JobExtras {
   readonly groupRow: Int32Array;
   readonly attributeBytes: Uint16Array;
   readonly originBytes: Uint8Array;
-  /** A DeathReason in the low four bits, and flags. */
+  /** A DeathReason in the low three bits, and flags. */
   readonly flags: Uint8Array;
   /** Columns for batches; created for the first job that needs them (JobTable.makeFlows). */
   flows: JobFlows | undefined = undefined;
+  /** Handles of the jobs' notes (policies/job-notes.ts); created for the first (makeNotes). */
+  notes: Uint32Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
 
   /** Throws RangeError when memory is exhausted. */
@@ -104,6 +106,11 @@ export class JobExtras {
   /** Returns whether the job has died and was not revived. */
   isDead(row: number): boolean {
     return (this.flags[row]! & ExtraFlag.Reason) !== 0;
+  }
+
+  /** Returns whether the job was cancelled while a session held it. */
+  isCancelled(row: number): boolean {
+    return (this.flags[row]! & ExtraFlag.Cancelled) !== 0;
   }
 
   /** Returns whether no policy applies to the row. The job may have been moved. */
@@ -141,7 +148,9 @@ export class JobExtras {
 
 /** Bits of `flags`, besides the reason. */
 export const ExtraFlag = {
-  Reason: 0x0f,
+  Reason: 0x07,
+  /** The job was cancelled while a session held it. */
+  Cancelled: 0x08,
   /** The job may not be in the tube that its PUT in the log names. */
   Moved: 0x10,
   /** The key ends with the first reservation. */
@@ -179,6 +188,8 @@ class SpareExtras {
   rows = 0;
   /** Number of these pages whose block has columns of batches; a spare block keeps them. */
   flowPages = 0;
+  /** The same for notes. */
+  notePages = 0;
   #block: JobExtras | undefined;
 
   /** Returns a block for a page with this many jobs. Throws RangeError when memory is exhausted. */
@@ -187,6 +198,7 @@ class SpareExtras {
     this.#block = undefined;
     this.rows += rows;
     if (block.flows !== undefined) this.flowPages++;
+    if (block.notes !== undefined) this.notePages++;
     return block;
   }
 
@@ -198,7 +210,8 @@ class SpareExtras {
         "the rows of a spare block are clear",
       );
     if (block.flows !== undefined) this.flowPages--;
-    assert(this.flowPages >= 0 && this.rows >= 0, "the blocks in use are counted");
+    if (block.notes !== undefined) this.notePages--;
+    assert(this.flowPages >= 0 && this.notePages >= 0 && this.rows >= 0, "the blocks in use are counted");
     if (this.#block === undefined) this.#block = block;
     else block.discard();
   }
@@ -459,6 +472,16 @@ export class JobTable {
     extras.flows = new JobFlows(PAGE_ROWS);
     this.spareExtras.flowPages++;
     return extras.flows;
+  }
+
+  /** Does the same for the column of notes. */
+  makeNotes(page: JobPage): Uint32Array {
+    const extras = page.makeExtras();
+    if (extras.notes !== undefined) return extras.notes;
+    assert(page.live > 0, "only a page with jobs has notes");
+    extras.notes = new Uint32Array(PAGE_ROWS).fill(EMPTY_BODY);
+    this.spareExtras.notePages++;
+    return extras.notes;
   }
 
   /** Calls `visit` for each job. */

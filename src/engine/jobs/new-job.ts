@@ -103,6 +103,10 @@ export class JobAttributes {
   reason: number = DeathReason.None;
   moved = false;
   leaving = false;
+  /** Why the job was cancelled while a session held it; undefined if it was not. */
+  cancelled: Uint8Array | undefined = undefined;
+  /** The progress and the note of its worker (policies/job-notes.ts), from another shard. */
+  said: Uint8Array = NO_BYTES;
   /** A KeyState; undefined if the log doesn't state what became of the key. */
   keyState: number | undefined;
   /** The job's last failures, in monotonic times (protocol/job-failure.ts). */
@@ -155,6 +159,8 @@ export class JobAttributes {
     this.reason = DeathReason.None;
     this.moved = false;
     this.leaving = false;
+    this.cancelled = undefined;
+    this.said = NO_BYTES;
     this.keyState = undefined;
     this.failures = NO_BYTES;
     this.rareCounters.fill(0);
@@ -239,6 +245,12 @@ export class JobAttributes {
         break;
       case Attribute.Leaving:
         this.leaving = true;
+        break;
+      case Attribute.Cancelled:
+        this.cancelled = bytes.slice(valueAt, end);
+        break;
+      case Attribute.Said:
+        this.said = bytes.slice(valueAt, end);
         break;
       case Attribute.Key:
         this.keyState = bytes[valueAt]!;

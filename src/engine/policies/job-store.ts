@@ -25,6 +25,7 @@ import { NO_GROUP } from "../queues/job-groups.ts";
 import type { ShardState } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import type { Failures } from "./failures.ts";
+import type { JobNotes } from "./job-notes.ts";
 import { NO_ROW } from "./key-table.ts";
 import type { UniqueKeys } from "./unique-keys.ts";
 
@@ -34,6 +35,8 @@ import type { UniqueKeys } from "./unique-keys.ts";
 const NO_BYTES: Uint8Array = new Uint8Array(0);
 const GROUP: number = attribute.Attribute.Group;
 const WEIGHT: number = attribute.Attribute.Weight;
+/** When a job expires that was cancelled while a session held it. */
+export const LONG_AGO_MS: number = Number.MIN_VALUE;
 /** Immutable attributes that a put gives to a job that it replaces. */
 const CARRIED: ReadonlySet<number> = new Set([
   attribute.Attribute.UntilReserve,
@@ -45,13 +48,15 @@ export class StoredAttributes {
   readonly #shard: ShardState;
   readonly #keys: UniqueKeys;
   readonly #failures: Failures;
+  readonly notes: JobNotes;
   readonly #scratch = new Uint8Array(attribute.ATTRIBUTE_BYTES_MAX);
   readonly #merged = new attribute.AttributeWriter(Memory.ofSize(2 * attribute.ATTRIBUTE_BYTES_MAX));
 
-  constructor(shard: ShardState, keys: UniqueKeys, failures: Failures) {
+  constructor(shard: ShardState, keys: UniqueKeys, failures: Failures, notes: JobNotes) {
     this.#shard = shard;
     this.#keys = keys;
     this.#failures = failures;
+    this.notes = notes;
   }
 
   /** Stores what a put, another shard or the log says about a job; its row has no extras yet. */
@@ -69,10 +74,13 @@ export class StoredAttributes {
     }
     if (origin.length > 0) this.setOrigin(extras, row, origin);
     assert(origin.length <= 0xff, "the length of an origin fits into its column");
-    extras.expiresAtMs[row] = attributes.expiresAtMs;
+    const isCancelled = attributes.cancelled !== undefined;
+    // Even if the wall clock has gone back since.
+    extras.expiresAtMs[row] = isCancelled ? LONG_AGO_MS : attributes.expiresAtMs;
     extras.attemptsBase[row] = attributes.attemptsBase;
     extras.flags[row] =
       attributes.reason |
+      (isCancelled ? ExtraFlag.Cancelled : 0) |
       (attributes.moved ? ExtraFlag.Moved : 0) |
       (attributes.untilReserve ? ExtraFlag.UntilReserve : 0) |
       (attributes.hasKey ? ExtraFlag.Keyed : 0);
@@ -131,6 +139,7 @@ export class StoredAttributes {
   free(extras: JobExtras, row: number): void {
     this.#shard.bodies.free(extras.attributes[row]!);
     this.#shard.bodies.free(extras.origin[row]!);
+    this.notes.forget(extras, row);
   }
 
   /** Remembers the name of the tube in which a job died. */
@@ -196,6 +205,7 @@ export class StoredAttributes {
     const { extras, failures, state } = this.#shard.jobs.pageOf(slot);
     const row = rowOf(slot);
     if (extras !== undefined) this.#writeExtras(extras, row, writer, wallOffsetMs);
+    if (extras?.isCancelled(row) === true) this.notes.write(slot, writer);
     // After a restart, a reserved job is ready: its reservation ended with the server.
     const excused = state[row] === JobState.Reserved && !ENDS.Stopped.isAttempt ? 1 : 0;
     const attemptsBase = (extras?.attemptsBase[row] ?? 0) + excused;
@@ -501,6 +511,7 @@ export class JobStore {
       this.#attributes.keep(extras, row, attributes);
       this.#enter(slot, attributes, true);
       this.#failures.restore(slot, attributes);
+      this.#attributes.notes.restore(slot, attributes);
     }
     extras.flags[row] = extras.flags[row]! | ExtraFlag.Moved;
     if (extras.expiresAtMs[row]! > 0) tube.expiry.makeRoom();

@@ -10,13 +10,14 @@ import { DeathReason } from "../../protocol/job-attribute.ts";
 import { Span } from "../../protocol/request.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { ENDS, type End, KeyAfter, MemberAfter } from "../jobs/ends.ts";
-import { FlowFlag, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
+import { ExtraFlag, FlowFlag, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { JobAttributes } from "../jobs/new-job.ts";
 import type { BatchRow, BatchTable } from "../state/batch-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf, backoffMs, Failures, isSpent, NOBODY, resetAttempts } from "./failures.ts";
-import { DeadJobs, GroupMembership, JobStore, StoredAttributes } from "./job-store.ts";
+import { JobNotes } from "./job-notes.ts";
+import { DeadJobs, GroupMembership, JobStore, LONG_AGO_MS, StoredAttributes } from "./job-store.ts";
 import { NO_ROW } from "./key-table.ts";
 import { UniqueKeys } from "./unique-keys.ts";
 
@@ -139,6 +140,7 @@ export class Policies {
   readonly attributes: StoredAttributes;
   readonly deaths: DeadJobs;
   readonly failures: Failures;
+  readonly notes: JobNotes;
   readonly store: JobStore;
   readonly flows: PutFlows;
   /** The job that the last put duplicated. */
@@ -153,7 +155,8 @@ export class Policies {
     this.#shard = shard;
     this.keys = new UniqueKeys(shard, keySeed);
     this.failures = new Failures(shard, workerName);
-    this.attributes = new StoredAttributes(shard, this.keys, this.failures);
+    this.notes = new JobNotes(shard);
+    this.attributes = new StoredAttributes(shard, this.keys, this.failures, this.notes);
     this.deaths = new DeadJobs(shard, this.keys, this.attributes);
     this.#groups = new GroupMembership(shard, this.attributes);
     this.flows = new PutFlows(shard);
@@ -283,6 +286,41 @@ export class Policies {
     return this.#enterDeadLetter(slot, tube, target, nowMs);
   }
 
+  // --- cancelled jobs -------------------------------------------------------------------------
+
+  /** Returns whether a job was cancelled while a session held it. */
+  isCancelled(slot: number): boolean {
+    return this.#shard.jobs.pageOf(slot).extras?.isCancelled(rowOf(slot)) === true;
+  }
+
+  /**
+   * Marks a job that a session holds. It counts as expired from here on, so it goes with its
+   * reservation unless the holder deletes it. The first reason stays. Throws RangeError when memory
+   * is exhausted, before anything has changed.
+   */
+  markCancelled(slot: number, tube: Tube, reason: Uint8Array): void {
+    const { jobs, records } = this.#shard;
+    const page = jobs.pageOf(slot);
+    const row = rowOf(slot);
+    assert(page.state[row] === JobState.Reserved, "only a job that is held gets the mark");
+    if (this.isCancelled(slot)) return;
+    // It may come back before it goes.
+    tube.expiry.makeRoom();
+    this.notes.setReason(slot, reason);
+    const extras = page.makeExtras();
+    extras.expiresAtMs[row] = LONG_AGO_MS;
+    extras.flags[row]! |= ExtraFlag.Cancelled;
+    records?.updated(slot);
+  }
+
+  /** Removes a cancelled job that is in no queue. */
+  endCancelled(slot: number, tube: Tube, nowMs: number): void {
+    tube.counts.cancelled++;
+    this.#shard.jobCancels++;
+    this.recordEnd(slot, ENDS.Cancelled, nowMs);
+    this.store.end(slot, tube);
+  }
+
   // --- kicks and moves ------------------------------------------------------------------------
 
   /** Prepares a job for a kick: it regains its attempts, and revives if it died in this tube. */
@@ -360,6 +398,10 @@ export class Policies {
   /** Handles the expiry of a job that is in no queue. */
   #expire(slot: number, tube: Tube, nowMs: number): void {
     const { queues, records, jobs } = this.#shard;
+    if (this.isCancelled(slot)) {
+      this.endCancelled(slot, tube, nowMs);
+      return;
+    }
     tube.counts.expired++;
     this.#shard.jobExpiries++;
     if (CHECKED)

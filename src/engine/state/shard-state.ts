@@ -88,6 +88,7 @@ export class ShardState {
   jobDisconnects = 0;
   jobDeaths = 0;
   jobExpiries = 0;
+  jobCancels = 0;
   /** Puts whose key another job had, and puts into full tubes. */
   putDuplicates = 0;
   putRefusals = 0;

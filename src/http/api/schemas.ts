@@ -133,6 +133,15 @@ export const Job = Fields({
   unique: Type.Union([Type.String({ description: "The key from the put." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Weight of its group; 1 by default." }),
+  progress: Type.Union([
+    Type.Integer({ minimum: 0, maximum: 100, description: "Percent, as its worker says." }),
+    Type.Null(),
+  ]),
+  note: Type.Union([Type.String({ description: "Of its worker." }), Type.Null()]),
+  cancelled: Type.Union([
+    Type.String({ description: "It goes when its worker has ended; the reason, or an empty string." }),
+    Type.Null(),
+  ]),
   batch: Type.Union([Type.String({ description: "The batch that it belongs to." }), Type.Null()]),
   waitsFor: Type.Union([Type.String({ description: "The batch that it waits for." }), Type.Null()]),
   waitsForAny: Type.Boolean({ description: "Whether it waits for any outcome of that batch." }),

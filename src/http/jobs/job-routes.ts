@@ -10,6 +10,7 @@ import {
   withoutTexts,
 } from "../../message/control.ts";
 import { httpPort } from "../../message/topology.ts";
+import { OPTION_VALUE_BYTES_MAX } from "../../protocol/option-rows.ts";
 import { WorkerNames } from "../../ring/connection-words.ts";
 import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
 import { eachJobCounter } from "../../schema/job.ts";
@@ -126,6 +127,7 @@ export function jobView(
     worker: holder === undefined || holder === null ? null : workerName(facts.id, holder, service),
     ...optionsView(options),
     ...batchesView(facts),
+    ...saidView(facts),
     bytes,
     ...(body === undefined || body === null
       ? {}
@@ -141,6 +143,16 @@ const batchesView = ({
   batch: batch ?? null,
   waitsFor: waitsFor?.name ?? null,
   waitsForAny: waitsFor?.isAny ?? false,
+});
+
+const saidView = ({
+  progress,
+  note,
+  cancelled,
+}: JobFacts): Pick<Static<typeof Job>, "progress" | "note" | "cancelled"> => ({
+  progress: progress ?? null,
+  note: note === "" ? null : textOf(note),
+  cancelled: cancelled === undefined || cancelled === null ? null : textOf(cancelled),
 });
 
 type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
@@ -250,8 +262,63 @@ type Act = Questions["job-act"]["act"];
 
 export const manageJobRoutes: Routes = (api, service) => {
   addActs(api, service);
+  addCancel(api, service);
   addChanges(api, service);
 };
+
+const addCancel: Routes = (api, service) => {
+  api.post(
+    "/v1/jobs/:id/cancel",
+    {
+      config: may,
+      schema: {
+        summary: "Removes a job that waits; one that a worker holds goes when the worker has ended",
+        params: JobParams,
+        body: Type.Optional(
+          Type.Union([
+            Fields({
+              reason: Type.Optional(
+                Type.String({
+                  maxLength: OPTION_VALUE_BYTES_MAX,
+                  description: "For the worker. Cut to 200 bytes of UTF-8, each blank counted as three.",
+                }),
+              ),
+            }),
+            Type.Null(),
+          ]),
+        ),
+        response: answers(
+          { 200: Fields({ held: Type.Boolean({ description: "A worker holds it, and will be told." }) }) },
+          ...([404, 503, 507] as const),
+        ),
+      },
+    },
+    async (request) => {
+      requireServing(service);
+      const { id } = request.params;
+      const { reason } = request.body ?? {};
+      const text = reason === undefined || reason === "" ? "" : ` reason=${optionOf(reason)}`;
+      const { line } = await service.wire.command(`cancel-job ${id}${text}`);
+      if (line === "NOT_FOUND") throw noSuchJob(id);
+      if (line === "OUT_OF_MEMORY")
+        throw new Problem("out-of-memory", `There is no memory to mark job ${id}.`);
+      return { held: line === "CANCELLING" };
+    },
+  );
+};
+
+/** Returns a text as the value of an option on a line, in Latin-1, cut to the length of one. */
+function optionOf(text: string): string {
+  let value = "";
+  for (const character of text) {
+    const bytes = Buffer.from(character).toString("latin1");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: a line can't have these
+    const part = /[\x00-\x20%\x7f]/.test(bytes) ? `%${Buffer.from(bytes, "latin1").toString("hex")}` : bytes;
+    if (value.length + part.length > OPTION_VALUE_BYTES_MAX) break;
+    value += part;
+  }
+  return value;
+}
 
 const addActs: Routes = (api, service) => {
   const Force = Type.Object({ force: Type.Optional(Type.Boolean()) });

@@ -5,10 +5,13 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { mayTouchTube } from "../../access/identity.ts";
+import type { LeaseOutcome } from "../../message/control.ts";
 import { REASON_BYTES_MAX } from "../../protocol/job-failure.ts";
+import { OPTION_VALUE_BYTES_MAX } from "../../protocol/option-rows.ts";
 import { eachJobCounter } from "../../schema/job.ts";
 import { answers, ownerOf, type Routes, requireServing, tubeOf } from "../api/api.ts";
 import { Problem } from "../api/problem.ts";
+import { textOf } from "../api/protocol-reports.ts";
 import { Fields, JobParams } from "../api/schemas.ts";
 import { requireStanding } from "../app/authentication.ts";
 import { bodyField, wantsMsgpack } from "../app/request-bodies.ts";
@@ -194,21 +197,30 @@ const reason = Type.Optional(
     description: "Why the attempt failed, up to 1,024 bytes of UTF-8; the job keeps it.",
   }),
 );
+const said = {
+  progress: Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: "Percent." })),
+  note: Type.Optional(
+    Type.String({ maxLength: OPTION_VALUE_BYTES_MAX, description: "Cut to 200 bytes of UTF-8." }),
+  ),
+};
 const BODIES = {
   delete: Type.Optional(Type.Union([Fields({}), Type.Null()])),
   release: Type.Optional(Type.Union([Fields({ pri, delay, reason }), Type.Null()])),
   bury: Type.Optional(Type.Union([Fields({ pri, reason }), Type.Null()])),
-  touch: Type.Optional(Type.Union([Fields({}), Type.Null()])),
+  touch: Type.Optional(Type.Union([Fields(said), Type.Null()])),
 };
 
 const Many = Fields({
   delete: Type.Optional(Type.Array(Token)),
   release: Type.Optional(Type.Array(Fields({ lease: Token, pri, delay, reason }))),
   bury: Type.Optional(Type.Array(Fields({ lease: Token, pri, reason }))),
-  touch: Type.Optional(Type.Array(Token)),
+  touch: Type.Optional(Type.Array(Type.Union([Token, Fields({ lease: Token, ...said })]))),
 });
-const Result = Fields({ lease: Token, ok: Type.Boolean(), code: Type.Optional(Type.String()) });
-const Done = Fields({ timeLeft: Type.Optional(Type.Number({ description: "After touch." })) });
+const cancelled = Type.Optional(
+  Type.String({ description: "After touch, if the job was cancelled: the reason, or an empty string." }),
+);
+const Result = Fields({ lease: Token, ok: Type.Boolean(), code: Type.Optional(Type.String()), cancelled });
+const Done = Fields({ timeLeft: Type.Optional(Type.Number({ description: "After touch." })), cancelled });
 // The list contains no lease tokens, so its readers can't act on leases of others.
 const Out = Fields({
   id: Type.Integer(),
@@ -235,18 +247,21 @@ export const leaseRoutes: Routes = (api, service) => {
       async (request) => {
         requireServing(service);
         const { lease } = request.params;
-        const details = (request.body ?? {}) as Pick<NewChange, "pri" | "delay" | "reason">;
-        const [isDone] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
-        if (!isDone)
+        const details = (request.body ?? {}) as Omit<NewChange, "act" | "token">;
+        const [done] = await changeLeases(service, ownerOf(request), [{ act, token: lease, ...details }]);
+        if (done === false)
           throw new Problem("lease-ended", "Its time to run expired, or it was finished: nothing was done.");
         const renewed = act === "touch" ? service.leases.renew(lease, ownerOf(request)) : undefined;
-        return renewed === undefined ? {} : { timeLeft: renewed.ttr };
+        return renewed === undefined ? {} : { timeLeft: renewed.ttr, ...cancelledView(done) };
       },
     );
   }
   addMany(api, service);
   addList(api, service);
 };
+
+const cancelledView = (outcome: LeaseOutcome | undefined): { cancelled?: string } =>
+  typeof outcome === "string" ? { cancelled: textOf(outcome) } : {};
 
 const addMany: Routes = (api, service) => {
   api.post(
@@ -263,7 +278,7 @@ const addMany: Routes = (api, service) => {
       requireServing(service);
       const asked = request.body as {
         delete?: string[];
-        touch?: string[];
+        touch?: (string | { lease: string; progress?: number; note?: string })[];
         release?: { lease: string; pri?: number; delay?: number; reason?: string }[];
         bury?: { lease: string; pri?: number; reason?: string }[];
       };
@@ -275,7 +290,10 @@ const addMany: Routes = (api, service) => {
           ...rest,
         })),
         ...(asked.bury ?? []).map(({ lease, ...rest }) => ({ act: "bury" as const, token: lease, ...rest })),
-        ...(asked.touch ?? []).map((token) => ({ act: "touch" as const, token })),
+        ...(asked.touch ?? []).map((each) => {
+          const { lease, ...rest } = typeof each === "string" ? { lease: each } : each;
+          return { act: "touch" as const, token: lease, ...rest };
+        }),
       ];
       if (changes.length > CHANGES_MAX)
         throw new Problem(
@@ -285,10 +303,12 @@ const addMany: Routes = (api, service) => {
       const owner = ownerOf(request);
       const done = await changeLeases(service, owner, changes);
       const results = changes.map(({ token, act }, index) => {
-        if (done[index] && act === "touch") service.leases.renew(token, owner);
-        return done[index] ? { lease: token, ok: true } : { lease: token, ok: false, code: "lease-ended" };
+        const outcome = done[index];
+        if (outcome === false) return { lease: token, ok: false, code: "lease-ended" };
+        if (act === "touch") service.leases.renew(token, owner);
+        return { lease: token, ok: true, ...cancelledView(outcome) };
       });
-      return { results, failed: done.filter((each) => !each).length };
+      return { results, failed: done.filter((each) => each === false).length };
     },
   );
 };

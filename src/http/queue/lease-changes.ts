@@ -1,8 +1,9 @@
 // Changes to leased jobs by their workers. The shards decide, and outcomes are remembered for
 // retries.
 
-import type { LeaseChange } from "../../message/control.ts";
+import type { LeaseChange, LeaseOutcome } from "../../message/control.ts";
 import { REASON_BYTES_MAX } from "../../protocol/job-failure.ts";
+import { OPTION_VALUE_BYTES_MAX } from "../../protocol/option-rows.ts";
 import type { ControlClient } from "../link/control-client.ts";
 import type { LeaseKey, LeaseTable } from "../state/lease-table.ts";
 
@@ -11,7 +12,7 @@ export interface LeaseParts {
   readonly control: ControlClient;
 }
 
-/** Maximum bytes of a question without its changes, and of a change without its reason. */
+/** Maximum bytes of a question without its changes, and of a change without its text. */
 const QUESTION_BYTES = 64;
 const CHANGE_BYTES = 128;
 
@@ -21,19 +22,21 @@ export interface NewChange {
   readonly pri?: number | undefined;
   readonly delay?: number | undefined;
   readonly reason?: string | undefined;
+  readonly progress?: number | undefined;
+  readonly note?: string | undefined;
 }
 
 /**
- * Applies changes to leases, each one independently and in request order per shard. Returns which
- * of them succeeded.
+ * Applies changes to leases, each one independently and in request order per shard. Returns what
+ * became of each.
  */
 export async function changeLeases(
   parts: LeaseParts,
   owner: string,
   changes: readonly NewChange[],
-): Promise<boolean[]> {
+): Promise<LeaseOutcome[]> {
   const { leases, control } = parts;
-  const done = changes.map(() => false);
+  const done = changes.map((): LeaseOutcome => false);
   const byShard = new Map<number, Asked[]>();
   const again: Promise<void>[] = [];
   for (const [index, change] of changes.entries()) {
@@ -70,7 +73,10 @@ function questionsOf(group: readonly Asked[], changes: readonly NewChange[], byt
   const questions: Asked[][] = [];
   let left = 0;
   for (const each of group) {
-    const bytes = CHANGE_BYTES + (changes[each.index]!.reason === undefined ? 0 : REASON_BYTES_MAX);
+    const { reason, note } = changes[each.index]!;
+    const textBytes =
+      (reason === undefined ? 0 : REASON_BYTES_MAX) + (note === undefined ? 0 : OPTION_VALUE_BYTES_MAX);
+    const bytes = CHANGE_BYTES + textBytes;
     left -= bytes;
     if (left < 0) {
       questions.push([]);
@@ -86,16 +92,16 @@ async function askAgain(
   owner: string,
   change: NewChange,
   sooner: Promise<void>,
-): Promise<boolean> {
+): Promise<LeaseOutcome> {
   await sooner;
   const [isDone] = await changeLeases(parts, owner, [change]);
   return isDone!;
 }
 
-/** Returns a reason as UTF-8, cut to the length that a job keeps. */
-function reasonBytes(reason: string): Uint8Array {
-  const bytes = new Uint8Array(REASON_BYTES_MAX);
-  return bytes.subarray(0, new TextEncoder().encodeInto(reason, bytes).written);
+/** Returns a text as UTF-8, cut to the length that a job keeps. */
+function utf8(text: string, bytesMax: number): Uint8Array {
+  const bytes = new Uint8Array(bytesMax);
+  return bytes.subarray(0, new TextEncoder().encodeInto(text, bytes).written);
 }
 
 interface Asked {
@@ -108,13 +114,17 @@ async function askShard(
   shard: number,
   group: readonly Asked[],
   changes: readonly NewChange[],
-  done: boolean[],
+  done: LeaseOutcome[],
 ): Promise<void> {
   const asked = group.map(({ index, key }): LeaseChange => {
-    const { act, pri, delay, reason } = changes[index]!;
+    const { act, pri, delay, reason, progress, note } = changes[index]!;
     const { id, reserves } = key;
     // Omitted values need not be packed.
-    const change = reason === undefined ? {} : { reason: reasonBytes(reason) };
+    const change = {
+      ...(reason === undefined ? {} : { reason: utf8(reason, REASON_BYTES_MAX) }),
+      ...(progress === undefined ? {} : { progress }),
+      ...(note === undefined ? {} : { note: utf8(note, OPTION_VALUE_BYTES_MAX) }),
+    };
     if (pri === undefined && delay === undefined) return { act, id, reserves, ...change };
     return { act, id, reserves, pri, delay, ...change };
   });
@@ -123,7 +133,7 @@ async function askShard(
     for (const [at, { index, key }] of group.entries()) {
       const { act } = changes[index]!;
       done[index] = answers[at]!;
-      if (!answers[at]) {
+      if (answers[at] === false) {
         leases.ended++;
         leases.forget(key);
       } else if (act !== "touch") leases.finish(key, act);

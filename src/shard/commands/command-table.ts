@@ -20,6 +20,7 @@ import {
 } from "./connection.ts";
 import {
   bury,
+  cancelJob,
   deleteBatch,
   deleteJob,
   goOn,
@@ -35,6 +36,7 @@ import {
   statsJob,
   touch,
   touchAll,
+  touchJob,
   updateJob,
 } from "./job-commands.ts";
 import { listJobs } from "./list-jobs.ts";
@@ -102,6 +104,8 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.InspectJob]: inspectJob,
   [Op.InspectTube]: inspectTube,
   [Op.UpdateJob]: updateJob,
+  [Op.TouchJob]: touchJob,
+  [Op.CancelJob]: cancelJob,
   [Op.ListJobs]: listJobs,
   [Op.ClearTube]: clearTube,
   [Op.ReserveBatch]: inOrder(reserveBatch),

@@ -12,9 +12,9 @@ import { Op } from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/number-reader.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber, optionText } from "../../protocol/options.ts";
-import { deletedBatchReply, Reply, ReplyWord } from "../../protocol/reply.ts";
+import { deletedBatchReply, Reply, ReplyWord, touchedCancelledReply } from "../../protocol/reply.ts";
 import { Request, Span } from "../../protocol/request.ts";
-import { failuresOf, inspectJobText, jobOptions, statsJobText } from "../sessions/job-text.ts";
+import { failuresOf, inspectJobText, jobOptions, saidOf, statsJobText } from "../sessions/job-text.ts";
 import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../sessions/sliced-commands.ts";
@@ -288,6 +288,49 @@ export const touch: ShardCommand = ({ engine, replies, nowMs }, session, { id, f
   replies.outcome(session, outcome, Reply.touched, flags);
 };
 
+// `touch-job`: the same, with progress and a note of the worker.
+
+export const touchJob: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags, options }) => {
+  const outcome = engine.touch(session.engineSession, id, nowMs);
+  if (outcome !== Outcome.Done) {
+    replies.notFound(session, flags);
+    return;
+  }
+  const { notes } = engine.policies;
+  const slot = engine.find(id);
+  notes.set(slot, optionNumber(options, OptionTag.Progress), optionText(options, OptionTag.Note));
+  const { cancelled } = notes.of(slot);
+  if (cancelled === undefined) {
+    replies.fixed(session, Reply.touched);
+    return;
+  }
+  // Who learns of a cancellation must not find that it was lost in a crash.
+  replies.dependOnAll();
+  replies.fixed(session, touchedCancelledReply(cancelled));
+};
+
+// `cancel-job`: removes a job, or has its holder told.
+
+const NO_REASON = new Uint8Array(0);
+
+export const cancelJob: ShardCommand = ({ engine, replies, nowMs }, session, { id, flags, options }) => {
+  let outcome: Outcome;
+  try {
+    outcome = engine.cancel(id, optionText(options, OptionTag.Reason) ?? NO_REASON, nowMs);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    replies.fixed(session, Reply.outOfMemory);
+    return;
+  }
+  if (outcome !== Outcome.Marked) {
+    replies.outcome(session, outcome, Reply.cancelled, flags);
+    return;
+  }
+  // Another client may have marked it a moment ago.
+  replies.dependOnAll();
+  replies.fixed(session, Reply.cancelling);
+};
+
 // `touch-all`: renews the TTR of every job that the session holds.
 
 /** May take several turns. */
@@ -387,6 +430,7 @@ const tellJob: ShardCommand = (shard, session, request) => {
   const facts = {
     options: jobOptions(engine, slot, nowMs),
     failures: failuresOf(engine, slot),
+    ...saidOf(engine, slot),
     body: undefined,
   };
   const seen = InspectJobView.leavesOutTexts(request) ? withoutTexts(facts) : facts;

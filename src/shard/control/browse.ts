@@ -16,7 +16,7 @@ import { betterJob, ExtraFlag, JobState, NO_SLOT, rowOf } from "../../engine/job
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { BrowsePart, BrowseQuestion, Holder, JobFacts, StateName } from "../../message/control.ts";
 import { eachJobCounter, JobCounter } from "../../schema/job.ts";
-import { batchesOf, failuresOf, jobOptions, LISTED_REASON_BYTES } from "../sessions/job-text.ts";
+import { batchesOf, failuresOf, jobOptions, LISTED_REASON_BYTES, saidOf } from "../sessions/job-text.ts";
 import {
   type ControlAnswerer,
   type ControlShard,
@@ -81,6 +81,7 @@ export function jobFacts(
     holder: state === JobState.Reserved ? holderOf(page.holder[row]!, ports) : undefined,
     options: jobOptions(engine, slot, nowMs),
     ...batchesOf(engine, slot),
+    ...saidOf(engine, slot),
     bytes,
     body: bodyMax < 0 ? undefined : bodyStart(engine, page.body[row]!, Math.min(bytes, bodyMax)),
   };

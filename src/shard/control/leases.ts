@@ -8,9 +8,10 @@ import { assert } from "../../base/assert.ts";
 import { type Engine, Outcome } from "../../engine/engine.ts";
 import { JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import { type Session, Waiting } from "../../engine/state/session.ts";
-import type { Answers, HeldJob, LeaseChange, Questions } from "../../message/control.ts";
+import type { Answers, HeldJob, LeaseChange, LeaseOutcome, Questions } from "../../message/control.ts";
 import { Span } from "../../protocol/request.ts";
 import { JobCounter } from "../../schema/job.ts";
+import { saidOf } from "../sessions/job-text.ts";
 import type { ControlShard } from "./control-work.ts";
 
 /** Returns whether the job is still held by the lease with this count of reserves. */
@@ -33,7 +34,7 @@ function isLeased(
 }
 
 /** Applies a change to a lease. Returns false, without any effect, if the lease has ended. */
-export function changeLease(shard: ControlShard, leaseSession: number, change: LeaseChange): boolean {
+export function changeLease(shard: ControlShard, leaseSession: number, change: LeaseChange): LeaseOutcome {
   const { engine, nowMs } = shard;
   const { act, id, reserves } = change;
   if (!isLeased(shard, leaseSession, id, reserves)) return false;
@@ -47,7 +48,11 @@ export function changeLease(shard: ControlShard, leaseSession: number, change: L
     bury: () => engine.bury(session, id, pri, nowMs, reasonOf(change)),
     touch: () => engine.touch(session, id, nowMs),
   };
-  return outcomes[act]() === Outcome.Done;
+  if (outcomes[act]() !== Outcome.Done) return false;
+  if (act !== "touch") return true;
+  const { note } = change;
+  engine.policies.notes.set(slot, change.progress ?? undefined, note ?? undefined);
+  return saidOf(engine, slot).cancelled ?? true;
 }
 
 function reasonOf({ reason }: LeaseChange): Span | undefined {

@@ -7,7 +7,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { ExtraFlag, FlowFlag, type JobPage, JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
-import type { JobFacts, JobOptions, Where } from "../../message/control.ts";
+import type { JobFacts, JobOptions, JobSaid, Where } from "../../message/control.ts";
 import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
 import { type Failure, readFailures } from "../../protocol/job-failure.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
@@ -185,7 +185,7 @@ export function inspectJobText(
   engine: Engine,
   slot: number,
   nowMs: number,
-  { holder, worker, options, failures }: InspectedJob,
+  { holder, worker, options, failures, ...said }: InspectedJob,
 ): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -195,7 +195,7 @@ time-left-ms: ${leftMs}
 ${policyRows(engine, slot, nowMs, options)}holder: ${holder}
 worker: ${worker === undefined ? "none" : quoted(worker)}
 ${counterRows(page, row, FIXED_COUNTERS)}failures: ${failuresText(failures, nowMs)}
-${flowRows(engine, slot)}`;
+${flowRows(engine, slot)}${saidRows(said)}`;
 }
 
 /** Returns a line for each counter of a job from one position to another. */
@@ -204,12 +204,30 @@ function counterRows(page: JobPage, row: number, from: number, to?: number): str
   return names.map((name) => `${name}: ${page.count(row, JobCounter[name])}\n`).join("");
 }
 
-interface InspectedJob {
+interface InspectedJob extends JobSaid {
   readonly holder: string;
   readonly worker: string | undefined;
   readonly options: JobOptions | undefined;
   readonly failures: readonly Failure[];
 }
+
+/** Returns what is said of a job while a client holds it. */
+export function saidOf(engine: Engine, slot: number): JobSaid {
+  const { progress, note, cancelled } = engine.policies.notes.of(slot);
+  return {
+    progress,
+    note: latin1(note, 0, note.length),
+    cancelled: cancelled === undefined ? undefined : latin1(cancelled, 0, cancelled.length),
+  };
+}
+
+/** Returns the lines about that, as far as there is something. */
+const saidRows = ({ progress, note, cancelled }: JobSaid): string =>
+  [
+    progress === undefined ? "" : `progress: ${progress}\n`,
+    note === "" ? "" : `note: ${quoted(note)}\n`,
+    cancelled === undefined ? "" : `cancelled: ${quoted(cancelled)}\n`,
+  ].join("");
 
 type JobBatches = Pick<JobFacts, "batch" | "waitsFor">;
 

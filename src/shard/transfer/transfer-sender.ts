@@ -26,6 +26,7 @@ import {
 } from "../../message/transfer.ts";
 import { ALL_ATTRIBUTE_BYTES_MAX, Attribute, AttributeWriter } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
+import { OPTION_VALUE_BYTES_MAX } from "../../protocol/option-rows.ts";
 import { JobCounter } from "../../schema/job.ts";
 import { fillRecordFields, type RecordLog } from "../records/record-log.ts";
 
@@ -35,8 +36,10 @@ const TRANSFERS_MAX = 8;
 const PIECES_MAX = 4;
 /** The header of a request is this much longer than that of a response. */
 const HEADER_DIFFERENCE = 40;
-/** Maximum bytes of a record's mutable attributes, without the origin. */
+/** Maximum bytes of a record's mutable attributes, without the origin and these. */
 const CHANGING_BYTES = 96;
+/** Progress, note, and the reason of a cancellation. */
+const NOTES_BYTES = 2 * (2 + OPTION_VALUE_BYTES_MAX) + 1;
 const NO_NAME = new Uint8Array(0);
 /** Transfer numbers fit into a column of the job table. */
 const NUMBERS = 2 ** 31;
@@ -152,9 +155,15 @@ export class TransferSender {
     const { extras } = page;
     const attributeBytes =
       extras === undefined ? 0 : extras.attributeBytes[row]! + extras.originBytes[row]! + CHANGING_BYTES;
+    const noteBytes = extras?.notes === undefined ? 0 : NOTES_BYTES;
     const failureBytes = page.failures === undefined ? 0 : policies.failures.attributeBytes(slot);
     return (
-      TRANSFER_JOB_HEADER_BYTES + RECORD_FIXED_BYTES + attributeBytes + failureBytes + page.bodyBytes[row]!
+      TRANSFER_JOB_HEADER_BYTES +
+      RECORD_FIXED_BYTES +
+      attributeBytes +
+      noteBytes +
+      failureBytes +
+      page.bodyBytes[row]!
     );
   }
 
@@ -251,6 +260,7 @@ export class TransferSender {
     writer.clear();
     engine.policies.attributes.writeFixed(slot, writer, 0);
     engine.policies.attributes.writeMutable(slot, writer, 0);
+    engine.policies.notes.writeSaid(slot, writer);
     if (facts !== undefined) {
       // A later attribute overrides an earlier one.
       writer.float64(Attribute.ExpiresAt, facts.expiresAtMs);

@@ -32,6 +32,7 @@ test("export writes a log that beanstalkd 1.12 reads: ids, states, counts, order
     settingsDropped: 0,
     schedulesDropped: 0,
     waitsBuried: 0,
+    cancelledDropped: 0,
   });
   const stderr = await withBeanstalkd(out, ["-z", "300002"], async (client) => {
     for (const text of jobs.values()) {

@@ -52,7 +52,9 @@ const OF_SCHEDULES: ReadonlySet<number> = new Set([
   ...[Attribute.ScheduleName, Attribute.ScheduleRule, Attribute.ScheduleCron],
   Attribute.ScheduleProgress,
 ]);
-const TAGS = Object.values(Attribute).filter((tag) => !OF_SCHEDULES.has(tag));
+/** Jobs that were cancelled are not exported, and the last one is for transfers only. */
+const NOT_HERE: ReadonlySet<number> = new Set([Attribute.Cancelled, Attribute.Said]);
+const TAGS = Object.values(Attribute).filter((tag) => !OF_SCHEDULES.has(tag) && !NOT_HERE.has(tag));
 
 /** Every attribute of a job with a value of its own; the longest list has several of some. */
 function valuesOf(round: number, tags: readonly Attribute[], failures = 1): Values {

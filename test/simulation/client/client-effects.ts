@@ -16,8 +16,13 @@ const DONE: Readonly<Record<Exclude<ByIdCommand, "reserve-job">, string>> = {
   release: "RELEASED\r\n",
   bury: "BURIED\r\n",
   touch: "TOUCHED\r\n",
+  "touch-job": "TOUCHED\r\n",
   "update-job": "UPDATED\r\n",
 };
+
+/** Returns the commands that call the same method of an engine. */
+const namesOf = (name: ByIdCommand): readonly ByIdCommand[] =>
+  name === "touch" ? ["touch", "touch-job"] : [name];
 
 /** Parts of the client that this file uses. */
 interface SimClient extends PendingCommands {
@@ -169,14 +174,24 @@ export class ClientEffects {
     const pending = this.#client.take(
       `${name} ${id}`,
       ({ command, reply }) =>
-        reply === undefined && command.kind === "by-id" && command.name === name && command.id === id,
+        reply === undefined &&
+        command.kind === "by-id" &&
+        namesOf(name).includes(command.name) &&
+        command.id === id,
     );
     if (!done) {
       assert.ok(settled, `client ${this.#client.name}: NOT_FOUND to ${name} ${id}, which is elsewhere`);
       this.#client.settle(pending, NOT_FOUND);
     } else if (name === "reserve-job")
       this.#client.settle(pending, reserved(this.#client.model.jobs.get(id)!), id);
-    else this.#client.settle(pending, DONE[name], id);
+    else this.#client.settle(pending, this.#touched(pending, id) ?? DONE[name], id);
+  }
+
+  /** Returns the reply to a touch-job of a job that was cancelled. */
+  #touched({ command }: Pending, id: number): string | undefined {
+    const reason = this.#client.model.jobs.get(id)?.policy.cancelled;
+    if (command.kind !== "by-id" || command.name !== "touch-job" || reason === undefined) return undefined;
+    return `TOUCHED cancelled=${reason.replaceAll(" ", "%20")}\r\n`;
   }
 
   /** The tube is full to which its update-job was to bring a job. */
@@ -231,21 +246,22 @@ export class ClientEffects {
   }
 
   /**
-   * A kick-job, pause-tube, clear-tube or run-schedule took effect, and engines do not tell whose;
-   * no two clients have the very same one under way. `reply` is undefined where the answer of
-   * another shard counts, and not final where another may still do better. False if it is not of
-   * this client.
+   * A kick-job, cancel-job, pause-tube, clear-tube or run-schedule took effect, and engines do not
+   * tell whose; no two clients have the very same one under way. `reply` is undefined where the
+   * answer of another shard counts, and not final where another may still do better. False if it is
+   * not of this client.
    */
   onAnonymous(matches: (command: Command) => boolean, reply: string | undefined, isFinal: boolean): boolean {
     if (!this.#client.isUnderWay(matches)) return false;
     const pending = this.#client.take(
-      "a kick-job, pause-tube, clear-tube or run-schedule",
+      "a kick-job, cancel-job, pause-tube, clear-tube or run-schedule",
       (each) => each.reply === undefined && matches(each.command),
     );
     const { command } = pending;
     // A clear-tube changes many; what a run-schedule changes is nothing but its new job.
     const changesAll = command.kind === "clear" || command.kind === "run";
-    const id = command.kind === "kick-job" ? command.id : changesAll ? -1 : 0;
+    const id =
+      command.kind === "kick-job" || command.kind === "cancel-job" ? command.id : changesAll ? -1 : 0;
     if (reply !== undefined && isFinal) this.#client.settle(pending, reply, id);
     else if (reply !== undefined) this.#allow(pending, reply);
     return true;

@@ -69,6 +69,7 @@ export type Command = Common &
     | { readonly kind: "touch-all" }
     | { readonly kind: "by-id"; readonly name: ByIdCommand; readonly id: number }
     | { readonly kind: "kick-job"; readonly id: number }
+    | { readonly kind: "cancel-job"; readonly id: number }
     | { readonly kind: "kick"; readonly tube: string; readonly bound: number }
     | { readonly kind: "pause"; readonly tube: string; readonly seconds: number }
     | { readonly kind: "clear"; readonly jobs: JobChoice }
@@ -213,6 +214,12 @@ export function byId(name: ByIdCommand, id: number, rest = ""): Command {
 
 export function kickJob(id: number): Command {
   return { ...simple(`kick-job ${id}`), kind: "kick-job", id };
+}
+
+/** `reason` is a text as on the line. */
+export function cancelJob(id: number, reason: string): Command {
+  const rest = reason === "" ? "" : ` reason=${reason}`;
+  return { ...simple(`cancel-job ${id}${rest}`), kind: "cancel-job", id };
 }
 
 export function kick(tube: string, bound: number): Command {

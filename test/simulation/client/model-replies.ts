@@ -3,6 +3,7 @@
 import type { Failure } from "../../../src/protocol/job-failure.ts";
 import { chosenJobs, type JobChoice } from "../model/job-choice.ts";
 import type { Model } from "../model/model.ts";
+import type { TubeCounts } from "../model/model-policies.ts";
 import type { ModelJob } from "../model/model-types.ts";
 import { SETTINGS_DRAWN, settingText } from "./setting-words.ts";
 
@@ -71,7 +72,13 @@ export function inspectJobText(
   const worker = holder === undefined ? "none" : JSON.stringify(workerName(holder.index));
   const rows = { bytes: body.length, ...policyRows(job), holder: name, worker };
   const failures = `disconnects: ${job.policy.disconnects}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
-  return [statsJobText(job), ok(rows), failures, ok(flows)].filter((text) => text !== "").join("\n");
+  const { cancelled } = job.policy;
+  const said = ok({
+    ...(job.progress === undefined ? {} : { progress: job.progress }),
+    ...(job.note === "" ? {} : { note: `"${job.note}"` }),
+    ...(cancelled === undefined ? {} : { cancelled: `"${cancelled}"` }),
+  });
+  return [statsJobText(job), ok(rows), failures, ok(flows), said].filter((text) => text !== "").join("\n");
 }
 
 /** Sessions are named by their acceptor, one of `ports`, and connection. */
@@ -98,7 +105,7 @@ function policyRows({ reserves, policy }: ModelJob): Record<string, string | num
   };
 }
 
-const NO_COUNTS = { duplicates: 0, rejected: 0, expired: 0, dead: 0 };
+const NO_COUNTS: TubeCounts = { duplicates: 0, rejected: 0, expired: 0, dead: 0, cancelled: 0 };
 
 export function inspectTubeText(model: Model, name: string): string {
   const tube = model.tubes.get(name);
@@ -107,11 +114,13 @@ export function inspectTubeText(model: Model, name: string): string {
   if (tube === undefined && set.length === 0) return "NOT_FOUND\r\n";
   const jobs = tube === undefined ? [] : model.queues.jobsOf(tube);
   const { groups, counts = NO_COUNTS, movedIn = 0, movedOut = 0, disconnects = 0 } = tube ?? {};
+  const { cancelled, ...others } = counts;
   const rows = {
     bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
     groups: groups?.count ?? 0,
     "groups-blocked": groups?.blocked ?? 0,
-    ...counts,
+    ...others,
+    cancelled,
     "moved-in": movedIn,
     "moved-out": movedOut,
     disconnects,

@@ -214,7 +214,8 @@ export class PendingCommands {
    * nothing else tells.
    */
   #noteMissing({ command, reply, possible }: Pending): void {
-    if (reply !== undefined || (command.kind !== "by-id" && command.kind !== "kick-job")) return;
+    if (reply !== undefined) return;
+    if (command.kind !== "by-id" && command.kind !== "kick-job" && command.kind !== "cancel-job") return;
     if (!this.model.jobs.has(command.id)) possible.add(NOT_FOUND);
   }
 

@@ -14,6 +14,9 @@ export const AT_HOME = {
   errand: undefined,
 } as const;
 
+/** Of a job whose holder has said nothing. */
+export const NOTHING_SAID = { progress: undefined, note: "" } as const;
+
 export const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;
 

@@ -31,6 +31,7 @@ export interface KeptPolicy {
   readonly hasEnded: boolean;
   readonly afterAny: boolean;
   readonly isSpared: boolean;
+  readonly cancelled: string | undefined;
 }
 
 /** A unique key whose job is gone, or has left the tube. */
@@ -64,6 +65,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
     disconnects: policy.disconnects,
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
     isSpared: batch !== 0 && policy.isSpared,
+    cancelled: policy.cancelled,
   };
 }
 
@@ -93,6 +95,7 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
     disconnects: read.rareCounters[0]!,
     ...{ batch: read.batch, after: read.after, hasEnded: read.batchHasEnded, afterAny: read.afterAny },
     isSpared: read.batchIsSpared,
+    cancelled: read.cancelled === undefined ? undefined : Buffer.from(read.cancelled).toString("latin1"),
   };
 }
 

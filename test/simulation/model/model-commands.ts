@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
 import { fits, type JobChoice } from "./job-choice.ts";
-import { AT_HOME, isFree, isLimited, NEVER, waits } from "./job-order.ts";
+import { AT_HOME, isFree, isLimited, NEVER, NOTHING_SAID, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import { LOST, type ModelDeaths } from "./model-deaths.ts";
 import type { ModelKeys } from "./model-keys.ts";
@@ -131,6 +131,7 @@ export class ModelCommands {
       reservedAt: 0,
       readySince: this.#model.event,
       touchedAt: 0,
+      ...NOTHING_SAID,
     };
     this.#model.jobs.set(job.id, stored);
     tube.totalJobs++;
@@ -225,6 +226,12 @@ export class ModelCommands {
     job.pri = pri;
     job.buries++;
     job.tube.buries++;
+    if (job.policy.cancelled !== undefined) {
+      const { tube } = job;
+      this.#model.deaths.endCancelled(job, nowMs);
+      this.#model.waiting.serve(tube, nowMs);
+      return "done";
+    }
     job.state = "buried";
     job.holder = undefined;
     this.#model.queues.buryLast(job);
@@ -240,6 +247,24 @@ export class ModelCommands {
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.#model.event;
     return "done";
+  }
+
+  /** Removes a job that waits, and marks one that is held. */
+  cancel(shard: number, id: number, reason: string, nowMs: number): ByIdResult | "marked" {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.on(shard, id);
+    if (job === undefined || job.state === "moving") return "not found";
+    const { policy, tube } = job;
+    if (job.state !== "reserved") {
+      this.#model.deaths.endCancelled(job, nowMs);
+      this.#model.waiting.serve(tube, nowMs);
+      return "done";
+    }
+    if (policy.cancelled !== undefined) return "marked";
+    policy.cancelled = reason;
+    policy.expiresAtMs = Number.MIN_VALUE;
+    this.#model.log.keep(job);
+    return "marked";
   }
 
   /**
@@ -279,7 +304,8 @@ export class ModelCommands {
   }
 
   #setFacts(job: ModelJob, { pri = job.pri, ttrSeconds, ttlMs }: JobChange, nowMs: number): void {
-    if (ttlMs !== undefined) job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
+    if (ttlMs !== undefined && job.policy.cancelled === undefined)
+      job.policy.expiresAtMs = ttlMs === 0 ? 0 : nowMs + ttlMs;
     // An earlier search for the best job has not seen this.
     if (pri !== job.pri) job.readySince = this.#model.event;
     job.pri = pri;
@@ -330,7 +356,7 @@ export class ModelCommands {
         ttrSeconds: ttrSeconds ?? job.ttrSeconds,
         releases: job.releases + Number(isHeld),
       },
-      expiresAtMs: ttlMs === undefined ? policy.expiresAtMs : livesMs,
+      expiresAtMs: ttlMs === undefined || policy.cancelled !== undefined ? policy.expiresAtMs : livesMs,
       attemptsBase: policy.attemptsBase + Number(isHeld),
     };
   }

@@ -40,6 +40,10 @@ export class ModelDeaths {
 
   expire(job: ModelJob, nowMs: number): void {
     const { tube } = job;
+    if (job.policy.cancelled !== undefined) {
+      this.endCancelled(job, nowMs);
+      return;
+    }
     tube.counts.expired++;
     if (tube.resolved.values.expire === "bury") {
       this.fail(job, "expired", nowMs);
@@ -51,6 +55,13 @@ export class ModelDeaths {
       this.#model.log.keepEnd(job, this.#model.flows.ended(job, false));
       this.#forget(job);
     }
+  }
+
+  endCancelled(job: ModelJob, nowMs: number): void {
+    job.tube.counts.cancelled++;
+    this.#model.uniqueKeys.endKey(job, nowMs);
+    this.#model.log.keepEnd(job, this.#model.flows.ended(job, false));
+    this.#forget(job);
   }
 
   /** Notes that an attempt failed in the hands of its holder; if the job expired, in nobody's. */

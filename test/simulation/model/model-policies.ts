@@ -52,6 +52,8 @@ export interface JobPolicy {
   origin: string;
   /** It has died and has to go to another shard. */
   leaves: boolean;
+  /** Why it was cancelled while a client held it. */
+  cancelled: string | undefined;
   /** It has been moved to another tube, once. */
   hasMoved: boolean;
   /** The last five, newest first. */
@@ -73,6 +75,7 @@ export const NO_POLICY: JobPolicy = {
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
   ...{ meta: "", failures: [], disconnects: 0, batch: 0, after: 0, hasEnded: false, afterAny: false },
   isSpared: false,
+  cancelled: undefined,
 };
 
 /** By DeathReason. */
@@ -96,6 +99,7 @@ export interface TubeCounts {
   rejected: number;
   expired: number;
   dead: number;
+  cancelled: number;
 }
 
 /** Values that hold for a tube, and the patterns that set them. */

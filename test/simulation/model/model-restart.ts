@@ -4,7 +4,7 @@ import { WAITS_UNTIL_MS } from "../../../src/engine/state/batch-table.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";
 import type { SettingValues } from "../../../src/schema/setting.ts";
 import type { ModelFlows } from "./flows/model-flows.ts";
-import { AT_HOME, isLimited } from "./job-order.ts";
+import { AT_HOME, isLimited, NOTHING_SAID } from "./job-order.ts";
 import { type KeptKey, type KeptPolicy, shifted } from "./kept-policy.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
@@ -115,6 +115,7 @@ export class ModelRestart {
       reservedAt: 0,
       readySince: this.#model.event,
       touchedAt: 0,
+      ...NOTHING_SAID,
     });
   }
 
@@ -123,7 +124,8 @@ export class ModelRestart {
       ...NO_POLICY,
       ...kept,
       keyUntilWallMs: keyUntilMs,
-      expiresAtMs: this.#sinceStart(expiresAtMs),
+      // It was held, so it goes.
+      expiresAtMs: kept.cancelled === undefined ? this.#sinceStart(expiresAtMs) : Number.MIN_VALUE,
       failures: kept.failures.map((failure) => shifted(failure, -this.#model.wallOffsetMs)),
     };
   }

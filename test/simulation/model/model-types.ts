@@ -41,6 +41,9 @@ export interface ModelJob {
   /** The model's event in which the job became ready last, and in which a ttr of it began last. */
   readySince: number;
   touchedAt: number;
+  /** What its holder has said of it since it was given. */
+  progress: number | undefined;
+  note: string;
 }
 
 /** Why a job goes to another shard, and what becomes of it there. */

@@ -1,7 +1,7 @@
 // Waits of the model, and the jobs given to those who wait.
 
 import assert from "node:assert/strict";
-import { isOver } from "./job-order.ts";
+import { isOver, NOTHING_SAID } from "./job-order.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { ModelQueues } from "./model-queues.ts";
@@ -93,6 +93,7 @@ export class ModelWaits {
     job.reservedAt = ++this.#model.reservations;
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.#model.event;
+    Object.assign(job, NOTHING_SAID);
     job.tube.groups?.taken(job);
     job.tube.bucket?.take(nowMs);
     this.#model.given.set(job.id, job);

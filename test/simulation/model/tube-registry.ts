@@ -33,7 +33,7 @@ export class TubeRegistry {
       name,
       shard,
       resolved,
-      counts: { duplicates: 0, rejected: 0, expired: 0, dead: 0 },
+      counts: { duplicates: 0, rejected: 0, expired: 0, dead: 0, cancelled: 0 },
       groups: undefined,
       bucket: this.bucketOf(name, resolved),
       wasLimited: isLimited(resolved),

@@ -18,6 +18,7 @@ export interface PlantedBug {
     | "weights"
     | "flows"
     | "duplicates"
+    | "steering"
   >;
 }
 

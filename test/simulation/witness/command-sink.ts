@@ -1,6 +1,7 @@
 // Sink of the witness's reports about commands that took effect.
 
 import type { JobChoice } from "../model/job-choice.ts";
+import type { ByIdResult } from "../model/model-types.ts";
 
 /** Reports about commands that took effect. */
 export interface CommandSink {
@@ -28,6 +29,7 @@ export interface CommandSink {
   byId(session: number, shard: number, name: ByIdCommand, id: number, done: boolean, settled: boolean): void;
   kicked(session: number, tube: string, bound: number, count: number): void;
   kickJob(shard: number, id: number, done: boolean, settled: boolean): void;
+  cancelJob(id: number, result: ByIdResult | "marked", settled: boolean): void;
   paused(name: string, seconds: number, found: boolean): void;
   /** An update-job has found the tube full to which its job was to go. */
   updateRefused(session: number, id: number): void;
@@ -56,6 +58,7 @@ export const NOBODY: CommandSink = {
   byId() {},
   kicked() {},
   kickJob() {},
+  cancelJob() {},
   paused() {},
   updateRefused() {},
   moved() {},
@@ -64,4 +67,11 @@ export const NOBODY: CommandSink = {
   changed() {},
 };
 
-export type ByIdCommand = "reserve-job" | "delete" | "release" | "bury" | "touch" | "update-job";
+export type ByIdCommand =
+  | "reserve-job"
+  | "delete"
+  | "release"
+  | "bury"
+  | "touch"
+  | "touch-job"
+  | "update-job";

@@ -38,6 +38,12 @@ const DUPLICATE_OUTCOMES: Readonly<Record<DuplicateVerdict, Outcome>> = {
   BATCH_ORDER: Outcome.BatchOrder,
 };
 
+const CANCEL_OUTCOMES = {
+  done: Outcome.Done,
+  marked: Outcome.Marked,
+  "not found": Outcome.NotFound,
+} as const;
+
 const UPDATE_OUTCOMES = {
   done: Outcome.Done,
   full: Outcome.TubeFull,
@@ -167,6 +173,23 @@ export class JobWitness {
         "kick-job",
       );
       this.#witness.sink.kickJob(shard, id, done, settled);
+    });
+    this.#witness.watch("cancel", ([id, reason, nowMs], outcome, seen) => {
+      this.#checkWaited("cancel-job", id);
+      const settled = this.#isSettled(id);
+      const text = Buffer.from(reason).toString("latin1");
+      const result = this.#witness.follow(seen, () => model.commands.cancel(shard, id, text, nowMs));
+      assert.equal(outcome, CANCEL_OUTCOMES[result], "outcome of cancel-job");
+      this.#witness.sink.cancelJob(id, result, settled);
+    });
+    const { engine } = this.#witness;
+    this.#witness.watchPart(engine.policies.notes, "set", ([slot, progress, note], _, seen) => {
+      const job = model.jobs.get(this.#witness.idOf(slot))!;
+      this.#witness.follow(seen, () => {
+        if (!engine.bodies.limit.allows) return;
+        job.progress = progress ?? job.progress;
+        if (note !== undefined) job.note = Buffer.from(note).toString("latin1");
+      });
     });
     this.#witness.watch("reserveJob", ([session, id, nowMs], outcome, seen) =>
       this.#byId("reserve-job", session, id, outcome, seen, (client) =>

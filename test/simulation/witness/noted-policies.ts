@@ -45,6 +45,8 @@ type Compared = Pick<
   readonly flows: readonly [batch: number, hasEnded: boolean, isSpared: boolean, after: number];
   /** Present weight of its group. */
   readonly weightOfGroup: number;
+  /** Whether it was cancelled, and what its holder has said of it. */
+  readonly said: readonly [isCancelled: boolean, progress: number | undefined, note: string];
   /** State of its key: whether it holds it, and until when it is remembered. */
   readonly owned: readonly [isHeld: boolean, untilMs: number] | undefined;
 };
@@ -66,7 +68,13 @@ export function policyAt(engine: Engine, slot: number): Compared {
     failures: readFailures(engine.policies.failures.of(slot)),
     disconnects: engine.jobs.pageOf(slot).count(row, JobCounter.disconnects),
     flows: flowsAt(engine, slot),
+    said: saidAt(engine, slot),
   };
+}
+
+function saidAt({ policies }: Engine, slot: number): Compared["said"] {
+  const { progress, note } = policies.notes.of(slot);
+  return [policies.isCancelled(slot), progress, Buffer.from(note).toString("latin1")];
 }
 
 function flowsAt({ batches, jobs }: Engine, slot: number): Compared["flows"] {
@@ -84,7 +92,7 @@ function ownedAt({ policies }: Engine, keyRow: number): Compared["owned"] {
 }
 
 export const compared = (
-  { policy, tube }: ModelJob,
+  { policy, tube, progress, note }: ModelJob,
   owns: ModelKey | undefined,
   isKnown: (batch: number) => boolean,
 ): Compared => {
@@ -98,6 +106,7 @@ export const compared = (
   return {
     ...{ expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned },
     ...{ failures, disconnects, flows },
+    said: [policy.cancelled !== undefined, progress, note],
   };
 };
 
@@ -111,6 +120,7 @@ export function settingsAt({ policy, counts, groups }: Tube): object {
       counts.rejected,
       counts.expired,
       counts.dead,
+      counts.cancelled,
       counts.movedIn,
       counts.movedOut,
     ],
@@ -128,7 +138,15 @@ export function settingsOf({
   const names = Object.keys(sources) as SettingName[];
   return {
     settings: Object.fromEntries(names.map((name) => [name, [values[name], sources[name]]])),
-    counts: [counts.duplicates, counts.rejected, counts.expired, counts.dead, movedIn, movedOut],
+    counts: [
+      counts.duplicates,
+      counts.rejected,
+      counts.expired,
+      counts.dead,
+      counts.cancelled,
+      movedIn,
+      movedOut,
+    ],
     groups: [groups?.count ?? 0, groups?.blocked ?? 0],
   };
 }

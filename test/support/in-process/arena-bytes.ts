@@ -1,6 +1,7 @@
 // Bytes of an arena that an engine's jobs and keys take.
 
 import type { Engine } from "../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 
 /**
@@ -17,6 +18,10 @@ export function arenaBytesOf(engine: Engine, slots: readonly number[]): number {
     const { length } = policies.failures.of(slot);
     if (length > 0) bytes += cellBytesOf(2 + length);
     if (page.extras === undefined) continue;
+    if ((page.extras.notes?.[row] ?? EMPTY_BODY) !== EMPTY_BODY) {
+      const { note, cancelled } = policies.notes.of(slot);
+      bytes += cellBytesOf(3 + note.length + (cancelled?.length ?? 0));
+    }
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
   }
   for (const { bodyBytes } of engine.schedules.table.values()) bytes += cellBytesOf(bodyBytes);

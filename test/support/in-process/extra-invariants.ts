@@ -39,6 +39,7 @@ export class ExtraInvariants {
       retiredLimiter: retiredLimiters.size,
       setting: settings.size,
       flowPage: jobs.pages.filter((page) => page?.extras?.flows !== undefined).length,
+      notePage: jobs.pages.filter((page) => page?.extras?.notes !== undefined).length,
       batch: engine.batches.size,
       schedule: engine.schedules.table.size,
     };
@@ -79,6 +80,10 @@ export class ExtraInvariants {
       const expires = waits && extras.expiresAtMs[row]! > 0;
       const position = extras.expiryPosition[row]!;
       assert.equal(position >= 0, expires, `${name}: among those that expire`);
+      assert.ok(
+        !extras.isCancelled(row) || expires || state === JobState.Reserved || state === JobState.Moving,
+        `${name}: was cancelled, and goes`,
+      );
       if (expires) {
         expiring.set(tube, (expiring.get(tube) ?? 0) + 1);
         assert.equal(tube.expiry.at(position), slot, `${name}: where it says among those that expire`);

@@ -239,6 +239,7 @@ describe("a log with every record", () => {
       settingsDropped: content.settings.size,
       schedulesDropped: ours.filter(({ state }) => state === RecordState.schedule).length,
       waitsBuried: waiting.length,
+      cancelledDropped: 0,
     });
     const theirs = readBeanstalkdLog(out, false).jobs;
     assert.equal(theirs.size, exported.length);

@@ -191,8 +191,8 @@ export class TracedEngine {
   /** The figures of the shard that a tube has too. */
   shard(): string {
     const { totalJobs, jobDeletes: deletes, jobReserves: reserves, jobReleases: releases } = this.engine;
-    const { jobBuries: buries, jobKicks: kicks, jobTimeouts: timeouts } = this.engine;
-    return figures({ totalJobs, deletes, reserves, releases, buries, kicks, timeouts }).trim();
+    const { jobBuries: buries, jobKicks: kicks, jobTimeouts: timeouts, jobCancels: cancelled } = this.engine;
+    return figures({ totalJobs, deletes, reserves, releases, buries, kicks, timeouts, cancelled }).trim();
   }
 
   /** The attributes of a job as an update in the log has them. */

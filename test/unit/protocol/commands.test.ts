@@ -143,7 +143,13 @@ describe("the columns of the commands", () => {
     assert.deepEqual(ops(columns.PASSES_BEFORE_AUTH), ["Quit"]);
     assert.deepEqual(ops(columns.DELETES), ["Delete", "DeleteBatch"]);
     assert.deepEqual(ops(columns.MOVES_JOBS), ["UpdateJob", "MoveJobs"]);
-    assert.deepEqual(ops(columns.WAITS_FOR_TRANSFER), ["Delete", "ReserveJob", "KickJob", "UpdateJob"]);
+    assert.deepEqual(ops(columns.WAITS_FOR_TRANSFER), [
+      "Delete",
+      "ReserveJob",
+      "KickJob",
+      "UpdateJob",
+      "CancelJob",
+    ]);
   });
 
   it("time puts, reserves, deletes and all others", () => {

@@ -45,11 +45,17 @@ const BEFORE: Readonly<Record<string, (traced: TracedEngine) => void>> = {
     held(traced);
     traced.engine.reserve(traced.session(1, "t"), 1e6, traced.nowMs);
   },
+  cancelled: (traced) => {
+    held(traced);
+    traced.engine.cancel(1, new Uint8Array([97]), traced.nowMs);
+  },
   stopping: (traced) => {
     held(traced);
     traced.session(0).endsWithServer = true;
   },
 };
+
+const REASON = new Uint8Array([120]);
 
 type Command = (engine: Engine, nowMs: number) => unknown;
 
@@ -74,6 +80,19 @@ const ROWS: readonly (readonly [before: string, name: string, command: Command, 
   ["held", "return of what its client never got", (engine, nowMs) => engine.giveBackOne(engine.session(0), 1, nowMs), "done | t ready reserves 1 at 25 excused 1 | totalJobs 1 reserves 1"],
   ["held", "timeout by an operator", (engine, nowMs) => engine.timeOutNow(1, nowMs), "done: updated 1 | t ready reserves 1 timeouts 1 at 25 | totalJobs 1 reserves 1 timeouts 1"],
   ["held", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false: updated 1 | t ready reserves 1 at 25 | totalJobs 1 reserves 1"],
+  ["ready", "cancel-job", (engine, nowMs) => engine.cancel(1, REASON, nowMs), "done: deleted 1 | gone | totalJobs 1 cancelled 1"],
+  ["delayed", "cancel-job", (engine, nowMs) => engine.cancel(1, REASON, nowMs), "done: deleted 1 | gone | totalJobs 1 cancelled 1"],
+  ["buried", "cancel-job", (engine, nowMs) => engine.cancel(1, REASON, nowMs), "done: deleted 1 | gone | totalJobs 1 reserves 1 buries 1 cancelled 1"],
+  ["held", "cancel-job", (engine, nowMs) => engine.cancel(1, REASON, nowMs), "marked: updated 1 | t reserved reserves 1 at 60005 expires 5e-324 | totalJobs 1 reserves 1"],
+  ["cancelled", "cancel-job", (engine, nowMs) => engine.cancel(1, REASON, nowMs), "marked | t reserved reserves 1 at 60005 expires 5e-324 | totalJobs 1 reserves 1"],
+  ["cancelled", "delete", (engine, nowMs) => engine.delete(engine.session(0), 1, nowMs), "done: held 20, deleted 1 | gone | totalJobs 1 deletes 1 reserves 1"],
+  ["cancelled", "release", (engine, nowMs) => engine.release(engine.session(0), 1, 4, 9, nowMs), "done: held 20, deleted 1 | gone | totalJobs 1 reserves 1 releases 1 cancelled 1"],
+  ["cancelled", "bury", (engine, nowMs) => engine.bury(engine.session(0), 1, 4, nowMs), "done: held 20, deleted 1 | gone | totalJobs 1 reserves 1 buries 1 cancelled 1"],
+  ["cancelled", "touch", (engine, nowMs) => engine.touch(engine.session(0), 1, nowMs), "done | t reserved reserves 1 at 60025 expires 5e-324 | totalJobs 1 reserves 1"],
+  ["cancelled", "timeout by an operator", (engine, nowMs) => engine.timeOutNow(1, nowMs), "done: deleted 1 | gone | totalJobs 1 reserves 1 timeouts 1 cancelled 1"],
+  ["cancelled", "return of what its client never got", (engine, nowMs) => engine.giveBackOne(engine.session(0), 1, nowMs), "done: deleted 1 | gone | totalJobs 1 reserves 1 cancelled 1"],
+  ["cancelled", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false: deleted 1 | gone | totalJobs 1 reserves 1 cancelled 1"],
+  ["cancelled", "update-job with a delay and another time to live", (engine, nowMs) => engine.changes.update(engine.session(0), 1, { pri: undefined, delayMs: 9000, ttrSeconds: undefined, ttlMs: 0 }, nowMs), "done: held 20, updated 1, deleted 1 | gone | totalJobs 1 reserves 1 releases 1 cancelled 1"],
   ["stopping", "end of the connection", (engine, nowMs) => engine.giveBack(engine.session(0), 1, nowMs), "false | t ready reserves 1 at 25 excused 1 | totalJobs 1 reserves 1"],
 ];
 

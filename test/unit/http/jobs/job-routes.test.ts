@@ -32,6 +32,7 @@ const FACTS: JobFacts = {
     meta: ["tenant:a:b", "city:k\xc3\xb6ln", "tenant:last"],
   },
   ...{ batch: "import/7", waitsFor: { name: "import/6", isAny: true } },
+  ...{ progress: 29, note: "gr\xc3\xbcn", cancelled: "sch\xc3\xb6n" },
   ...{ bytes: 5, body: Buffer.from("hello") },
 };
 
@@ -57,6 +58,7 @@ it("a job has each of its facts, rounded to the millisecond", (t) => {
     ...{ holder: null, worker: null, expiresIn: 27.001, unique: "schön", group: "grün", weight: 28 },
     meta: { tenant: "last", city: "köln" },
     ...{ batch: "import/7", waitsFor: "import/6", waitsForAny: true },
+    ...{ progress: 29, note: "grün", cancelled: "schön" },
     ...{ bytes: 5, body: "hello", truncated: false },
   });
 });

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { JobState, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/state/session.ts";
-import type { LeaseChange } from "../../../../src/message/control.ts";
+import type { LeaseChange, LeaseOutcome } from "../../../../src/message/control.ts";
 import { JobCounter } from "../../../../src/schema/job.ts";
 import type { ControlShard } from "../../../../src/shard/control/control-work.ts";
 import { changeLease, giveBackLease } from "../../../../src/shard/control/leases.ts";
@@ -38,7 +38,7 @@ class LeaseBench extends EngineBench {
 }
 
 /** All that may be done with a lease. */
-const ACTS: Record<string, (bench: LeaseBench, id: number, reserves: number) => boolean> = {
+const ACTS: Record<string, (bench: LeaseBench, id: number, reserves: number) => LeaseOutcome> = {
   "give back": (bench, id, reserves) => giveBackLease(bench.shard, LEASES, id, reserves),
 };
 for (const act of ["delete", "release", "bury", "touch"] as const)

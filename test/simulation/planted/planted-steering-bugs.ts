@@ -1,0 +1,99 @@
+// Bugs planted in the cancellation of jobs and in what workers say of theirs, which the simulation
+// must find.
+
+import type { Engine } from "../../../src/engine/engine.ts";
+import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
+
+const STEERING = { extensions: true, policies: true, steering: true, jobMoves: true } as const;
+
+const plantedInSteering = (
+  name: string,
+  plant: (engine: Engine) => void,
+  more: Pick<PlantedBug["options"], "durable"> = {},
+): PlantedBug => ({ name, options: { plant: inEachEngine(plant), ...STEERING, ...more } });
+
+/** Runs something while no job is seen as cancelled. */
+function unmarked<Result>({ policies }: Engine, run: () => Result): Result {
+  const { isCancelled } = policies;
+  policies.isCancelled = () => false;
+  try {
+    return run();
+  } finally {
+    policies.isCancelled = isCancelled;
+  }
+}
+
+export const PLANTED_STEERING_BUGS: readonly PlantedBug[] = [
+  plantedInSteering("a cancelled job stays where its holder buries it", (engine) => {
+    const bury = engine.bury.bind(engine);
+    engine.bury = (...args) => unmarked(engine, () => bury(...args));
+  }),
+  plantedInSteering("a cancelled job whose reservation ends has expired", (engine) => {
+    const { policies } = engine;
+    const ended = policies.reservationEnded.bind(policies);
+    policies.reservationEnded = (...args) => unmarked(engine, () => ended(...args));
+  }),
+  plantedInSteering("another time to live saves a cancelled job", (engine) => {
+    const update = engine.changes.update.bind(engine.changes);
+    engine.changes.update = (...args) => unmarked(engine, () => update(...args));
+  }),
+  plantedInSteering("a second reason replaces the first", ({ policies }) => {
+    const mark = policies.markCancelled.bind(policies);
+    policies.markCancelled = (slot, tube, reason) => {
+      mark(slot, tube, reason);
+      policies.notes.setReason(slot, reason);
+    };
+  }),
+  plantedInSteering("a job that is given again shows the progress of the last worker", (engine) => {
+    const { notes } = engine.policies;
+    const assign = engine.assign.bind(engine);
+    engine.assign = (...args) => {
+      const { forget } = notes;
+      notes.forget = () => {};
+      assign(...args);
+      notes.forget = forget;
+    };
+  }),
+  plantedInSteering("what is said of a job stays in the arena", ({ bodies, policies: { notes } }) => {
+    const { forget } = notes;
+    notes.forget = (extras, row) => {
+      const { free } = bodies;
+      bodies.free = () => {};
+      forget.call(notes, extras, row);
+      bodies.free = free;
+    };
+  }),
+  plantedInSteering("the key of a cancelled job stays taken", (engine) => {
+    const { keys } = engine.policies;
+    const cancel = engine.cancel.bind(engine);
+    engine.cancel = (...args) => {
+      const { drop, end } = keys;
+      keys.end = () => false;
+      keys.drop = () => {};
+      const outcome = cancel(...args);
+      Object.assign(keys, { drop, end });
+      return outcome;
+    };
+  }),
+  plantedInSteering(
+    "a cancelled job is not logged as such",
+    ({ policies: { notes } }) => {
+      notes.write = () => {};
+    },
+    { durable: true },
+  ),
+  plantedInSteering(
+    "the mark of a cancelled job is not logged",
+    (engine) => {
+      const { policies } = engine;
+      const mark = policies.markCancelled.bind(policies);
+      policies.markCancelled = (...args) => {
+        const { records } = engine;
+        Object.assign(engine, { records: undefined });
+        mark(...args);
+        Object.assign(engine, { records });
+      };
+    },
+    { durable: true },
+  ),
+];
