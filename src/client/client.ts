@@ -10,6 +10,7 @@ export {
   ConnectionLost,
   DeadlineSoon,
   Draining,
+  JobCancelled,
   JobLost,
   JobTooBig,
   NotFound,
@@ -22,7 +23,7 @@ export {
   TubeFull,
   Unauthorized,
 } from "./errors.ts";
-export type { Job, JobHandle, JobReport, JobState, JobStats, UpdateOptions } from "./job.ts";
+export type { Job, JobHandle, JobReport, JobState, JobStats, TouchOptions, UpdateOptions } from "./job.ts";
 export type { ConnectionEvent } from "./link.ts";
 export type { Meta } from "./meta.ts";
 export { type Codec, json, text } from "./meta.ts";

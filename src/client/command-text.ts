@@ -4,6 +4,7 @@ import { ProtocolError } from "./errors.ts";
 
 const U32_MAX = 4_294_967_295;
 const TUBE = /^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]{0,199}$/;
+const VALUE_BYTES_MAX = 200;
 const VALUE = /^[!-~\x80-\xff]{1,200}$/;
 
 export const isTubeName = (name: string): boolean => TUBE.test(name);
@@ -40,6 +41,23 @@ export const wholeSeconds = (seconds: number, name: string): string =>
 /** Escapes arbitrary text and bytes: %XX replaces bytes that a line can't contain. */
 const escaped = (bytes: string): string =>
   bytes.replace(/[^!-$&-~\x80-\xff]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+
+/** Formats a text as the value of an option, cut to the length of one. */
+export function shortText(text: string): string {
+  let value = "";
+  for (const character of text) {
+    const part = escaped(Buffer.from(character).toString("latin1"));
+    if (value.length + part.length > VALUE_BYTES_MAX) break;
+    value += part;
+  }
+  return value;
+}
+
+/** Decodes a text in which %XX stands for a byte. In a line, each character is a byte. */
+export const unescaped = (value: string): string =>
+  fromLatin1(
+    value.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+  );
 
 /** Formats the value of an option. In a line, each character is a byte. */
 function optionValue(value: unknown, name: string, isFilter: boolean): string {

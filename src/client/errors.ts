@@ -72,6 +72,15 @@ export class ConnectionLost extends QueueError {
  * The job is no longer held: its connection broke, its time to run expired, or it was given back.
  */
 export class JobLost extends QueueError {}
+/** An operator or another client cancelled the job while this client holds it. */
+export class JobCancelled extends QueueError {
+  /** "" if none was given. */
+  readonly reason: string;
+  constructor(message: string, reason: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
 /**
  * The job's id comes from another server than the one that answers at the address now, so it may
  * name another job there. Nothing was sent. The server that has the job hands it out again.

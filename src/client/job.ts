@@ -6,12 +6,14 @@ import {
   optionsText,
   parseJobReport,
   parseReport,
+  shortText,
+  unescaped,
   type Words,
   whole,
   wholeLong,
   wholeSeconds,
 } from "./command-text.ts";
-import { JobLost, NotFound } from "./errors.ts";
+import { JobCancelled, JobLost, NotFound } from "./errors.ts";
 import { type Held, type Link, TIMER_MS_MAX } from "./link.ts";
 import type { Codec, Meta } from "./meta.ts";
 import type { Reply, ReservedBody, Wire } from "./wire.ts";
@@ -109,6 +111,17 @@ export class JobHandle<Out> {
     await this.#ask(`kick-job ${this.id}`, "KICKED");
   }
 
+  /**
+   * Extension `cancel-job`. Returns true if the job is gone; false if a client holds it, which is
+   * told by its next touch, and then the job goes unless that client deletes it as done. The reason
+   * is cut to 200 bytes, in which a blank takes three.
+   */
+  async cancel({ reason = "" }: { readonly reason?: string } = {}): Promise<boolean> {
+    const text = reason === "" ? "" : ` reason=${shortText(reason)}`;
+    const { words } = await this.#askExtended(`cancel-job ${this.id}${text}`, "CANCELLED CANCELLING");
+    return words[0] === "CANCELLED";
+  }
+
   async peek(): Promise<Out> {
     return this.codec.decode((await this.#ask(`peek ${this.id}`, "FOUND", true)).body!);
   }
@@ -157,6 +170,19 @@ export class JobHandle<Out> {
  */
 const FIRST_TOUCH_MS = 400;
 const TOUCH_MS_MAX = 3_600_000;
+/** The same if touches tell whether the job was cancelled. */
+const ASK_MS_MAX = 10_000;
+
+/** What a worker says of its job. Omitted values stay as they are. */
+export interface TouchOptions {
+  /** Percent, 0 to 100. */
+  readonly progress?: number;
+  /** Cut to 200 bytes, in which a blank takes three; "" removes it. */
+  readonly note?: string;
+}
+
+/** Begins the second word of the answer to touch-job, if the job was cancelled. */
+const CANCELLED = "cancelled=";
 
 /** A held job, until it is deleted, released, buried, given back or lost. */
 export class Job<Out> extends JobHandle<Out> implements Held {
@@ -195,7 +221,11 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     return this.#decoded.body;
   }
 
-  /** Aborts with a JobLost when the job is lost. */
+  /**
+   * Aborts with a JobLost when the job is lost, and with a JobCancelled when a touch tells that it
+   * was cancelled. A cancelled job is still held: a delete finishes it, and when it is released,
+   * buried or lost, it goes.
+   */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -249,13 +279,31 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     return this.link.has("name") ? reasonText(reason) : "";
   }
 
-  /** Restarts the job's time to run. */
-  async touch(): Promise<void> {
-    await this.#asHolder(`touch ${this.id}`, "TOUCHED");
+  /**
+   * Restarts the job's time to run, and says how far the job is, unless the server lacks
+   * `touch-job`.
+   */
+  async touch({ progress, note }: TouchOptions = {}): Promise<void> {
+    if (!this.#tells) return void (await this.#asHolder(`touch ${this.id}`, "TOUCHED"));
+    const percent = progress === undefined ? "" : ` progress=${whole(progress, "progress", 100)}`;
+    const text = note === undefined ? "" : ` note=${shortText(note)}`;
+    const { words } = await this.#asHolder(`touch-job ${this.id}${percent}${text}`, "TOUCHED");
+    const reason = words[1]?.startsWith(CANCELLED) === true ? words[1].slice(CANCELLED.length) : undefined;
+    if (reason !== undefined) this.#cancelled(unescaped(reason));
+  }
+
+  /** Whether touches tell if the job was cancelled. */
+  get #tells(): boolean {
+    return this.link.has("touch-job");
+  }
+
+  #cancelled(reason: string): void {
+    const why = reason === "" ? "" : `: ${reason}`;
+    this.#controller.abort(new JobCancelled(`job ${this.id} was cancelled${why}`, reason));
   }
 
   override async update(options: UpdateOptions): Promise<void> {
-    this.signal.throwIfAborted();
+    this.#mustBeHeld();
     await super.update(options);
     if (options.delay !== undefined || options.tube !== undefined) this.end();
     else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
@@ -317,7 +365,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     if (!this.#isKept) return;
     const goneMs = performance.now() - fromMs;
     this.#stopTimers();
-    const touchMs = Math.min(TOUCH_MS_MAX, ttr * 500 - goneMs);
+    const touchMs = Math.min(this.#tells ? ASK_MS_MAX : TOUCH_MS_MAX, ttr * 500 - goneMs);
     this.#touchTimer = setTimeout(() => void this.#keepOn(), touchMs);
     const lose = (): void => this.lose("its time to run expired");
     if (ttr * 1000 < TIMER_MS_MAX) this.#lostTimer = setTimeout(lose, ttr * 1000 - goneMs);
@@ -328,17 +376,22 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   }
 
   /** Sends a command that only the holder may use. */
-  async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<void> {
-    this.signal.throwIfAborted();
-    if (this.#isOver) throw new JobLost(`job ${this.id} is no longer held`);
+  async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<Reply> {
+    this.#mustBeHeld();
     try {
       const line = typeof command === "string" ? command : await command();
       if (typeof command !== "string") this.#stopKeeping();
-      await this.#wire.request(line, accept);
+      return await this.#wire.request(line, accept);
     } catch (error) {
       if (error instanceof NotFound) this.lose("its time to run expired, or another client took it away");
       throw error;
     }
+  }
+
+  #mustBeHeld(): void {
+    if (!this.#isOver) return;
+    const { reason } = this.signal;
+    throw reason instanceof JobLost ? reason : new JobLost(`job ${this.id} is no longer held`);
   }
 
   #stopKeeping(): void {

@@ -2,7 +2,7 @@
 // cleanly.
 
 import { wholeSeconds } from "./command-text.ts";
-import { Closed, DeadlineSoon } from "./errors.ts";
+import { Closed, DeadlineSoon, JobCancelled } from "./errors.ts";
 import type { Job } from "./job.ts";
 import { TIMER_MS_MAX } from "./link.ts";
 import type { Queue } from "./queue.ts";
@@ -174,6 +174,9 @@ export class Worker<Out> {
 
   async #failed(error: unknown, job: Job<Out>): Promise<void> {
     const { onError } = this.#options;
+    // It goes, and that is no failure.
+    if (!job.isOver && job.signal.reason instanceof JobCancelled)
+      return await this.#quietly(job.release(), job);
     if (job.signal.aborted || onError === undefined) this.#warn(error, job);
     if (job.signal.aborted) return;
     if (onError !== undefined) await this.#quietly((async () => await onError(error, job))(), job);

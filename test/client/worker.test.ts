@@ -10,6 +10,7 @@ import {
   ConnectionLost,
   connect,
   type Job,
+  JobCancelled,
   JobLost,
   NotFound,
   work,
@@ -50,6 +51,56 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     await worker.stop();
     assert.equal(most, 7);
     assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
+  });
+
+  it("aborts the handler of a job that is cancelled, which goes then", async (t) => {
+    if (server.isPlain) return;
+    const [queue, tube] = await open(t);
+    const [first, second] = [
+      await queue.put(tube, "stops", { ttr: 1 }),
+      await queue.put(tube, "ends", { ttr: 1 }),
+    ];
+    // The tube stays.
+    await queue.put(tube, "later", { delay: 900 });
+    const reasons: unknown[] = [];
+    const complaints: unknown[] = [];
+    const worker = work(
+      queue,
+      [tube],
+      async (job, signal) => {
+        await job.touch({ progress: 30, note: "half way" });
+        const { progress, note } = await job.inspect();
+        assert.deepEqual([progress, note], [30, "half way"]);
+        const [aborted] = await Promise.all([
+          once(signal, "abort"),
+          queue.job(job.id).cancel({ reason: "ä b" }),
+        ]);
+        assert.ok(aborted.length > 0);
+        reasons.push((signal.reason as JobCancelled).reason, signal.reason instanceof JobCancelled);
+        assert.equal(job.isOver, false);
+        if (textOf(job) === "stops") signal.throwIfAborted();
+      },
+      {
+        concurrency: 2,
+        onError: (error) => complaints.push(error),
+        onWarning: (error) => complaints.push(error),
+      },
+    );
+    const isGone = async (id: number): Promise<boolean> =>
+      queue
+        .job(id)
+        .stats()
+        .then(
+          () => false,
+          () => true,
+        );
+    await eventually("both are gone", async () => (await isGone(first.id)) && (await isGone(second.id)));
+    await worker.stop();
+    assert.deepEqual([reasons, complaints], [["ä b", true, "ä b", true], []]);
+    assert.deepEqual(await jobsOf(queue, tube), { ready: 0, reserved: 0, buried: 0 });
+    // One was done all the same.
+    const { cancelled } = await queue.tube(tube).inspect();
+    assert.deepEqual([cancelled, (await queue.tube(tube).stats()).cmdDelete], [1, 1]);
   });
 
   it("handles a failed job as onError says, and buries it otherwise", async (t) => {

@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { canRun } from "../support/machine/need.ts";
+import { WireClient } from "../support/server/wire-client.ts";
 import { onEachServer } from "./on-each-server.ts";
 
-onEachServer(({ kind, need, run, say }) => {
+onEachServer(({ kind, need, url, run, say }) => {
   it("lists, moves, changes and clears jobs of a tube by what they are, where the server can", async (t) => {
     if (!canRun(t, need)) return;
     await run(["put", "cli-jobs", "--lines"], "one\ntwo\n\u00e9t\u00e9\n");
@@ -48,6 +49,27 @@ onEachServer(({ kind, need, run, say }) => {
     assert.equal(await say("clear", "cli-there", "--text", "t", "--yes"), "cleared 2\n");
     assert.equal(await say("clear", "cli-there", "--yes", "--json"), '{"cleared":1}\n');
     assert.equal((await run(["jobs", "cli-jobs"])).code, 1);
+  });
+
+  it("cancels jobs, and says which ones are still with their workers", async (t) => {
+    if (!canRun(t, need)) return;
+    const put = async (): Promise<string> => /\d+/.exec(await say("put", "cli-cancel", "x"))![0];
+    const [first, second] = [await put(), await put()];
+    if (kind !== "ours") {
+      const refused = await run(["cancel", first]);
+      assert.deepEqual([refused.code, /works with runnerbean only/.test(refused.stderr)], [1, true]);
+      return;
+    }
+    const { hostname: host, port } = new URL(url());
+    const client = await WireClient.connect({ host, port: Number(port) });
+    assert.match((await client.ask(`reserve-job ${first}`)).line, /^RESERVED/);
+    const done = await run(["cancel", first, second, "--reason", "wrong file"]);
+    assert.deepEqual([done.code, done.stdout], [0, "cancelled 2\n"], done.stderr);
+    assert.match(done.stderr, new RegExp(`told: ${first}\n`));
+    assert.equal((await client.ask(`touch-job ${first}`)).line, "TOUCHED cancelled=wrong%20file");
+    client.close();
+    const gone = await run(["cancel", second]);
+    assert.deepEqual([gone.code, gone.stderr], [1, `runnerbean: missing: ${second}\n`]);
   });
 
   it("leaves buried jobs where they are unless the filter names them", async (t) => {

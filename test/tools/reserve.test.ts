@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
@@ -103,6 +103,24 @@ describe("a shell worker", { concurrency: true }, () => {
       assert.ok(existsSync(bench.file("done")));
       assert.ok(await isGone(bench, id));
     });
+
+  it("sends its command SIGTERM when the job is cancelled, and goes on", async (t) => {
+    const bench = await benchFor(t);
+    // Two commands in the group, and the touches come soon.
+    const script = `trap 'touch ${bench.file("term")}; exit 3' TERM; touch ${bench.file("begun")}; sleep 60 & wait`;
+    const first = await bench.queue.put("w", "x", { ttr: 1 });
+    const { child, exited, stderr } = startWorker(bench.path, script);
+    await eventually("the command runs", () => existsSync(bench.file("begun")));
+    assert.equal(await bench.queue.job(first.id).cancel({ reason: "wrong file \u001b[31m" }), false);
+    await eventually("the job is gone", () => isGone(bench, first.id));
+    assert.ok(existsSync(bench.file("term")));
+    assert.match(stderr(), new RegExp(`job ${first.id} was cancelled: wrong file \\\\u001b`));
+    rmSync(bench.file("begun"));
+    await bench.queue.put("w", "y", { ttr: 60 });
+    await eventually("it goes on", () => existsSync(bench.file("begun")));
+    child.kill("SIGKILL");
+    await exited;
+  });
 
   it("outlives its terminal under nohup", async (t) => {
     const bench = await benchFor(t);

@@ -1,8 +1,8 @@
-// Commands that change jobs and tubes: delete, kick, pause, resume.
+// Commands that change jobs and tubes: delete, cancel, kick, pause, resume.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { optionsText } from "../../client/command-text.ts";
+import { optionsText, shortText } from "../../client/command-text.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
 import { duration, id, seconds, tube, tube as tubeName, tubeOrAll, tubeOrId, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, print, printDone, tell } from "../output.ts";
@@ -11,7 +11,7 @@ import { BULK_MS, countOf, type WireSession } from "../wire-session.ts";
 import { type FilterOptions, filterText, limitOf, listJobs, withFilter } from "./jobs.ts";
 
 export function changeCommands(): Command[] {
-  return [remove(), kick(), pause(), resume()];
+  return [remove(), cancel(), kick(), pause(), resume()];
 }
 
 function remove(): Command {
@@ -26,6 +26,32 @@ function remove(): Command {
         throw new CommandFailed(`missing, or reserved by another client: ${missing.join(", ")}`, exitCode);
       }),
   );
+}
+
+function cancel(): Command {
+  return newCommand(
+    "cancel <ids...>",
+    "remove jobs that wait, and have the workers of reserved ones told to stop",
+    { ids: id },
+  )
+    .option("--reason <text>", "why, for the workers, up to 200 bytes")
+    .action((ids: string[], options: CommonOptions & { reason?: string }) =>
+      withWire(options, async (session) => {
+        await session.needs("cancel-job");
+        const { reason = "" } = options;
+        const text = reason === "" ? "" : ` reason=${shortText(reason)}`;
+        const replies = await Promise.all(
+          ids.map((id) => session.ask(`cancel-job ${id}${text}`, "CANCELLED CANCELLING NOT_FOUND")),
+        );
+        const answered = (word: string): string[] => ids.filter((_, at) => replies[at]!.words[0] === word);
+        const [held, missing] = [answered("CANCELLING"), answered("NOT_FOUND")];
+        printDone("cancelled", ids.length - missing.length, options);
+        if (held.length > 0) tell(`still with their workers, which are told: ${held.join(", ")}`);
+        if (missing.length === 0) return;
+        const exitCode = missing.length < ids.length ? ExitCode.Partly : ExitCode.Nothing;
+        throw new CommandFailed(`missing: ${missing.join(", ")}`, exitCode);
+      }),
+    );
 }
 
 function kick(): Command {

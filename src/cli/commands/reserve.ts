@@ -5,10 +5,12 @@ import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
-import { printableLines } from "../../base/text.ts";
+import { printable, printableLines } from "../../base/text.ts";
+import { unescaped } from "../../client/command-text.ts";
 import { ConnectionLost, JobLost } from "../../client/errors.ts";
 import { reasonText } from "../../client/job.ts";
 import { clientName, TIMER_MS_MAX } from "../../client/link.ts";
+import type { Reply } from "../../client/wire.ts";
 import { TIMEOUT_SECONDS_MAX, U32_MAX } from "../../protocol/limits.ts";
 import { durationWithin, tube, whole } from "../argument.ts";
 import { CommandFailed, ExitCode, tell } from "../output.ts";
@@ -41,13 +43,15 @@ interface Ended {
   readonly signal: string | null;
   /** "exit status 3: no such user", or "killed by SIGKILL". */
   readonly reason: string;
+  /** Whether the job was cancelled meanwhile. */
+  readonly isCancelled?: boolean;
 }
 
 interface RunningJob {
   /** Rejects with CommandFailed if the command can't be run. */
   readonly ended: Promise<Ended>;
-  /** Kills the command with its children, unless they have left its process group. */
-  kill(): void;
+  /** Sends the command and its children a signal, unless they have left its process group. */
+  send(signal: "SIGTERM" | "SIGKILL"): void;
 }
 
 /**
@@ -84,13 +88,13 @@ function runJob([program = "", ...args]: readonly string[], { id, tube, body }: 
   // A command need not read its stdin.
   child.stdin.on("error", () => {});
   child.stdin.end(body);
-  return { ended: promise, kill: () => killGroup(child.pid) };
+  return { ended: promise, send: (signal) => signalGroup(child.pid, signal) };
 }
 
-function killGroup(pid: number | undefined): void {
+function signalGroup(pid: number | undefined, signal: "SIGTERM" | "SIGKILL"): void {
   if (pid === undefined) return;
   try {
-    process.kill(-pid, "SIGKILL");
+    process.kill(-pid, signal);
   } catch {
     // It has just ended.
   }
@@ -118,6 +122,8 @@ const TEMPORARY_FAILURE = 75;
 const TOUCH_SHARE = 0.4;
 /** Fallback if the server doesn't report it. */
 const TTR_SECONDS = 60;
+/** The longest time between two touches that tell whether the job was cancelled. */
+const ASK_MS_MAX = 10_000;
 /** Delay before the first attempt to reconnect, which doubles up to the last. */
 const RETRY_MS = 50;
 const RETRY_MS_MAX = 5000;
@@ -141,6 +147,8 @@ class ShellWorker {
   readonly #stopping = new AbortController();
   #session: WireSession | undefined;
   #takesReasons = false;
+  /** Whether touches tell if the job was cancelled. */
+  #tells = false;
   #running: RunningJob | undefined;
   #isWaiting = false;
   #retries = 0;
@@ -172,7 +180,7 @@ class ShellWorker {
   /** The first signal ends the wait, or lets the command end. The second one ends everything. */
   #stop(signal: StopSignal): void {
     if (this.#stopping.signal.aborted) {
-      this.#running?.kill();
+      this.#running?.send("SIGKILL");
       // The job goes back when the connection closes.
       process.exit(SIGNALLED + constants.signals[signal]);
     }
@@ -247,13 +255,24 @@ class ShellWorker {
   ): Promise<Ended> {
     const ttrMs = (Number(ttr) || TTR_SECONDS) * 1000;
     // A longer timer would fire at once, repeatedly.
-    const touchMs = Math.min(Math.max(500, ttrMs * TOUCH_SHARE), TIMER_MS_MAX);
+    const touchMs = Math.min(Math.max(500, ttrMs * TOUCH_SHARE), this.#tells ? ASK_MS_MAX : TIMER_MS_MAX);
+    const running = runJob(this.#options.command, { id, body, tube: `${tube}` });
+    this.#running = running;
+    let isCancelled = false;
     const touch = setInterval(() => {
-      session.ask(`touch ${id}`, "TOUCHED NOT_FOUND").catch(() => {});
+      const command = this.#tells ? `touch-job ${id}` : `touch ${id}`;
+      const onReply = ({ words: [, cancelled] }: Reply): void => {
+        if (cancelled === undefined || isCancelled) return;
+        isCancelled = true;
+        tell(
+          `runnerbean: job ${id} was ${printable(unescaped(cancelled.replace("=", ": ").replace(/: $/, "")))}`,
+        );
+        running.send("SIGTERM");
+      };
+      session.ask(command, "TOUCHED NOT_FOUND").then(onReply, () => {});
     }, touchMs);
-    this.#running = runJob(this.#options.command, { id, body, tube: `${tube}` });
     try {
-      return await this.#running.ended;
+      return { ...(await running.ended), isCancelled };
     } finally {
       clearInterval(touch);
       this.#running = undefined;
@@ -263,11 +282,16 @@ class ShellWorker {
   async #settle(
     session: WireSession,
     id: number,
-    { exitCode, signal, reason }: Ended,
+    { exitCode, signal, reason, isCancelled }: Ended,
     pri: string | number,
   ): Promise<boolean> {
     if (exitCode === 0) {
       await this.#delete(session, id);
+      return true;
+    }
+    // It goes, which is no failure.
+    if (isCancelled === true) {
+      await session.ask(`release ${id} ${pri} 0`, "RELEASED NOT_FOUND");
       return true;
     }
     const because = this.#takesReasons ? reasonText(reason) : "";
@@ -328,6 +352,7 @@ class ShellWorker {
       await session.watchOnly(this.#options.tubes);
       // A name, for the failures that the server records.
       this.#takesReasons = await session.has("name");
+      this.#tells = await session.has("touch-job");
       void session.origins();
       if (this.#takesReasons) await session.ask(`name ${clientName(undefined)}`, "NAMED");
       this.#session = session;

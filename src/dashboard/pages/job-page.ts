@@ -11,6 +11,7 @@ import {
   nameOf,
   type Part,
   STATES,
+  saidLine,
   tubeAnchor,
   tubeTable,
 } from "../parts/elements.ts";
@@ -139,6 +140,7 @@ export function showJob({ job: found }: { readonly job: JobRow | null }, context
         ),
       ])}
     </section>
+    ${job.progress === null && job.note === null && job.cancelled === null ? nothing : html`<section class="card" aria-label="Progress"><h2>Progress</h2>${saidLine(job)}</section>`}
     ${job.failures.length === 0 ? nothing : failuresCard(job.failures)}
     ${bodyCard({ ...job, ...body }, context, { path: `v1/jobs/${job.id}/body`, name: `job-${job.id}` })}
   `;
@@ -171,6 +173,7 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
     }
     ${isReserved ? nothing : button("Move…", (actions) => actions.moveJobs(of))}
     ${isReserved ? nothing : button("Update…", (actions) => actions.updateJobs(of))}
+    ${job.cancelled === null ? button("Cancel…", (actions) => actions.cancelJob(id, tube, isReserved), "bad") : nothing}
     ${button("Delete…", (actions) => actions.deleteJob(id, tube, isReserved), "bad")}`;
   return html`<div class="actions">${folded("Actions", buttons)}</div>`;
 }

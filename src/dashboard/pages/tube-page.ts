@@ -19,6 +19,7 @@ import {
   nameOf,
   type Part,
   STATES,
+  saidLine,
   scaleButton,
   stateTiles,
   tile,
@@ -277,7 +278,7 @@ function jobList(fetched: JobsPage | Refused | undefined, jobsOfState: number, c
               ${mayChoose ? choiceCell(`${job.id}`, `Job ${job.id}`, context) : nothing}
               <th scope="row"><a href="#/jobs/${job.id}">${job.id}</a></th>
               ${columns.map(({ cell, optional, label }) => html`<td data-label=${label} class=${optional ? "optional" : ""}>${cell(job)}</td>`)}
-              <td class="left rest">${bodyStart(job)}${failureLine(job)}</td>
+              <td class="left rest">${bodyStart(job)}${saidLine(job)}${failureLine(job)}</td>
             </tr>`,
           )}
         </tbody>

@@ -104,6 +104,30 @@ export function deleteJob(id: number, tube: string, isReserved: boolean): void {
   });
 }
 
+export function cancelJob(id: number, tube: string, isReserved: boolean): void {
+  ask({
+    title: `Cancel job ${id}`,
+    content: () => html`<p>
+        ${
+          isReserved
+            ? `The worker of job ${id} of ${tube} is told to stop, if it asks. The job is done if the worker finishes it anyway; otherwise it goes and never comes back.`
+            : `This removes job ${id} of ${tube}; you can't undo it.`
+        }
+      </p>
+      ${isReserved ? html`<label>Reason, for the worker <input name="reason" maxlength="200"></label>` : nothing}`,
+    verb: () => "Cancel the job",
+    dismiss: "Keep it",
+    isDangerous: true,
+    act: async (form) => {
+      const reason = isReserved ? input(form, "reason").value : "";
+      const { held } = (await send("POST", `v1/jobs/${id}/cancel`, { reason })) as { readonly held: boolean };
+      return held
+        ? `Job ${id} of ${tube} is cancelled: its worker is told at its next touch-job.`
+        : `Job ${id} of ${tube} is cancelled and gone.`;
+    },
+  });
+}
+
 export function kickJob(id: number, tube: string): void {
   ask({
     title: `Kick job ${id}`,

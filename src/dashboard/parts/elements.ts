@@ -3,7 +3,7 @@
 import { html, nothing, type TemplateResult } from "lit-html";
 import { repeat } from "lit-html/directives/repeat.js";
 import { bytes, duration, exact, milliseconds, rate, short } from "./format.ts";
-import type { Buckets, Health, JobCounts, Load, LogView, TubeRow } from "./view-types.ts";
+import type { Buckets, Health, JobCounts, JobRow, Load, LogView, TubeRow } from "./view-types.ts";
 
 export type Part = TemplateResult | typeof nothing;
 
@@ -261,6 +261,16 @@ export function facts(rows: readonly (readonly [label: string, value: string | P
 export function meter(share: number): Part {
   // Sets a property, because the content security policy forbids style attributes.
   return html`<div class="meter" aria-hidden="true"><i .style=${`width:${Math.min(100, share * 100).toFixed(1)}%`}></i></div>`;
+}
+
+/** Returns how far a job is and what its worker says, nothing if it says nothing. */
+export function saidLine({ progress, note, cancelled }: JobRow): Part {
+  if (progress === null && note === null && cancelled === null) return nothing;
+  return html`<div class="bar">
+    ${progress === null ? nothing : html`${meter(progress / 100)} <span>${progress} %</span>`}
+    ${note === null ? nothing : html`<bdi>${note}</bdi>`}
+    ${cancelled === null ? nothing : html`<span class="buried">cancelled${cancelled === "" ? nothing : html`: <bdi>${cancelled}</bdi>`}</span>`}
+  </div>`;
 }
 
 export function threadTable(threads: Load["load"]): Part {
