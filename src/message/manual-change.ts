@@ -15,8 +15,8 @@ export interface ManualChange {
   readonly route: string;
   /** What the request or the line named, and the values that it gave. */
   readonly what: Readonly<Record<string, string>>;
-  /** Values that it replaced, for settings changed over HTTP; null for all other changes. */
-  readonly before: Readonly<Record<string, string>> | null;
+  /** Values that it replaced, for settings of tubes; null for all other changes. */
+  before: Readonly<Record<string, string>> | null;
   /** Number of jobs; null if none are counted, or until the task that changes them has ended. */
   affected: number | null;
   /** HTTP status; 200 for a command. */

@@ -11,7 +11,7 @@
 //   offset 32  payload         bytes for the client; of a signal the soonest deadline, as float64
 
 import { assert, CHECKED } from "../base/assert.ts";
-import { asciiBytes } from "../base/bytes.ts";
+import { asciiBytes, latin1 } from "../base/bytes.ts";
 import type { Request, Span } from "../protocol/request.ts";
 import { FULL, type MessageSource, RingWriter } from "../ring/ring.ts";
 
@@ -190,6 +190,11 @@ export const ResponseKind = {
    * to no connection. See CarryView.
    */
   Carry: 24,
+  /**
+   * For the audit: the settings that a pattern had before a set-tube, as text after the soonest
+   * deadline. Comes before the reply. See ReplacedView.
+   */
+  Replaced: 25,
 } as const;
 
 export const ResponseFlag = {
@@ -211,6 +216,8 @@ export const ResponseFlag = {
   HaveRead: 16,
 } as const;
 
+/** Bytes of the soonest deadline, with which the payload of a signal begins. */
+const DEADLINE_BYTES = 8;
 /** Bytes of an entry of Candidates. */
 export const CANDIDATE_BYTES = 16;
 /** In the size field of such an entry: the job has to travel alone. */
@@ -264,6 +271,17 @@ export const TouchedView = { jobs: ({ value }: SignalWords): number => value };
 export const RedirectedView = {
   id: ({ value }: SignalWords): number => value,
   pri: ({ pri }: SignalWords): number => pri,
+};
+
+/** Replaced. */
+export const ReplacedView = {
+  bytes: (settings: string): number => DEADLINE_BYTES + settings.length,
+  write(target: Uint8Array, at: number, soonestMs: number, settings: string): void {
+    new DataView(target.buffer, target.byteOffset + at).setFloat64(0, soonestMs, true);
+    target.set(asciiBytes(settings), at + DEADLINE_BYTES);
+  },
+  settings: ({ bytes, start, length }: Span): string =>
+    latin1(bytes, start + DEADLINE_BYTES, start + length),
 };
 
 /** Barrier. */

@@ -10,13 +10,34 @@ import { GuardedServer, newToken } from "../support/server/guarded-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 /** Lines of each change by hand, what they are answered, and what is recorded. */
-const CHANGES: readonly (readonly [line: string, reply: RegExp, affected: number | null, what: object])[] = [
+const CHANGES: readonly (readonly [
+  line: string,
+  reply: RegExp,
+  affected: number | null,
+  what: object,
+  before?: object,
+])[] = [
   ["kick-job 5", /^KICKED$/, null, { id: "5" }],
   ["kick 5", /^KICKED 0$/, 0, { tube: "t", bound: "5" }],
   ["pause-tube t 3", /^PAUSED$/, null, { tube: "t", delay: "3" }],
   ["update-job 1 pri=7", /^UPDATED$/, null, { id: "1", pri: "7" }],
-  ["set-tube t max-attempts=4", /^SET$/, null, { pattern: "t", "max-attempts": "4" }],
-  ["set-tube t* max-attempts=4", /^SET$/, null, { pattern: "t*", "max-attempts": "4" }],
+  ["set-tube t max-attempts=4 ttl=60", /^SET$/, null, { pattern: "t", "max-attempts": "4", ttl: "60" }, {}],
+  // Of what it had before: what is replaced or removed, and not what stays.
+  [
+    "set-tube t max-attempts= backoff=1",
+    /^SET$/,
+    null,
+    { pattern: "t", "max-attempts": "", backoff: "1" },
+    { "max-attempts": "4" },
+  ],
+  ["set-tube t* max-attempts=4", /^SET$/, null, { pattern: "t*", "max-attempts": "4" }, {}],
+  [
+    "set-tube t* max-attempts=5 rate=7/1",
+    /^SET$/,
+    null,
+    { pattern: "t*", "max-attempts": "5", rate: "7/1" },
+    { "max-attempts": "4" },
+  ],
   ["delete 1", /^DELETED$/, null, { id: "1" }],
   ["delete-batch 2 99", /^DELETED_BATCH 1 1/, 1, { ids: "2,99" }],
   ["cancel-job 5 reason=late", /^CANCELLED$/, null, { id: "5", reason: "late" }],
@@ -84,13 +105,13 @@ describe("the audit of commands", () => {
     for (let job = 0; job < 4; job++) await client.ask("put 0 0 60 1\r\nx");
     await client.ask("put 0 900 60 1\r\nx");
     assert.deepEqual(await items(), [], "puts are no changes by hand");
-    for (const [line, reply, affected, what] of CHANGES) {
+    for (const [line, reply, affected, what, before = null] of CHANGES) {
       assert.match((await client.ask(line)).line, reply, line);
       const [{ at: _, ...last }] = await items();
       const method = line.split(" ")[0];
       assert.deepEqual(last, {
         ...{ who: "person", address: "127.0.0.1", way: "protocol" },
-        ...{ method, route: "", what, before: null, affected, status: 200 },
+        ...{ method, route: "", what, before, affected, status: 200 },
       });
     }
     const tried = new Set(CHANGES.map(([line]) => line.split(" ")[0]));

@@ -395,7 +395,7 @@ export class AcceptorCore implements AcceptorParts {
     const { replies, conversations } = connection;
     // The client may be gone.
     if (replies.isDeaf) {
-      if (kind === ResponseKind.Reply) replies.noteByHand(payload.bytes, payload.start, payload.length);
+      replies.noteUnread(kind, payload);
       return;
     }
     if (kind === ResponseKind.Reply) {

@@ -85,7 +85,8 @@ export class Conversations implements ConversationHost {
     if (signal.kind === ResponseKind.Redirected) {
       if (this.#replies.isEnding) this.#giveUp(signal.shard);
       else this.#follow(signal);
-    } else this.#replies.conversation?.onSignal(signal);
+    } else if (signal.kind === ResponseKind.Replaced) this.#replies.noteReplaced(signal.payload);
+    else this.#replies.conversation?.onSignal(signal);
   }
 
   onGathered(shard: number, flags: number, bytes: Span): void {

@@ -11,7 +11,7 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { RequestFlag, RequestOp } from "../../message/request.ts";
-import { ReplyCredit, ResponseFlag } from "../../message/response.ts";
+import { ReplacedView, ReplyCredit, ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Counter, type Origin, type Topology } from "../../message/topology.ts";
 import type { CommandParser } from "../../protocol/command-parser.ts";
 import { MOVES_JOBS } from "../../protocol/commands.ts";
@@ -427,6 +427,18 @@ export class Replies extends Output implements PendingReply {
   noteByHand(bytes: Uint8Array, at: number, length: number): void {
     if (this.byHand !== undefined) this.#acceptor.changes?.answered(this.byHand, bytes, at, length);
     this.byHand = undefined;
+  }
+
+  /** Notes the settings that such a command has changed, before its reply comes. */
+  noteReplaced(payload: Span): void {
+    if (this.byHand !== undefined)
+      this.#acceptor.changes?.replaced(this.byHand, ReplacedView.settings(payload));
+  }
+
+  /** Does the same with a message of a shard that the client isn't there to read. */
+  noteUnread(kind: number, payload: Span): void {
+    if (kind === ResponseKind.Reply) this.noteByHand(payload.bytes, payload.start, payload.length);
+    else if (kind === ResponseKind.Replaced) this.noteReplaced(payload);
   }
 
   /** Records such a command whose reply never came, at the end of the connection. */

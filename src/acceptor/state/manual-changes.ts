@@ -3,7 +3,7 @@
 
 import { latin1 } from "../../base/bytes.ts";
 import type { ManualChange } from "../../message/manual-change.ts";
-import { BY_HAND, ByHand, commandName, FIELDS, ROWS, Route } from "../../protocol/commands.ts";
+import { BY_HAND, ByHand, commandName, FIELDS, Op, ROWS, Route } from "../../protocol/commands.ts";
 
 /** Changes recorded in a second, per acceptor. */
 const CHANGES_PER_SECOND = 100;
@@ -73,11 +73,17 @@ export class ManualChanges {
       method: commandName(ROWS[op]!),
       route: "",
       what: valuesOf(op, latin1(bytes, start, end), client.used.name),
-      before: null,
+      before: op === Op.SetTube ? {} : null,
       affected: null,
       status: 200,
     };
     return { op, change };
+  }
+
+  /** Notes which of these settings, in the form of set-tube, the command changes. */
+  replaced({ change }: CommandByHand, settings: string): void {
+    const pairs = settings.split(" ").map((setting) => setting.split("=", 2) as [string, string]);
+    change.before = Object.fromEntries(pairs.filter(([name]) => Object.hasOwn(change.what, name)));
   }
 
   /** Records the command if its reply says that it was done. */

@@ -167,11 +167,14 @@ function ofWhat({ tube, id, pattern, name, batch, to }: ChangeRow["what"]): Part
   return to === undefined ? of : html`${of} to ${tubeAnchor(to)}`;
 }
 
-/** Lists the changed settings, with their old values, which only changes over HTTP have. */
+/** Lists the changed settings, with their old values. */
 function settingChanges({ what, before }: ChangeRow): Part {
   if (what["pattern"] === undefined) return nothing;
   const said = SETTINGS.flatMap((setting) => {
-    const [was, is] = [before?.[setting.name], what[setting.name] ?? what[setting.word]];
+    // Over HTTP they have the names of fields, and those of words in a command.
+    const valueIn = (values: Readonly<Record<string, string>> | null): string | undefined =>
+      values?.[setting.name] ?? values?.[setting.word];
+    const [was, is] = [valueIn(before), valueIn(what)];
     if (was === undefined && is === undefined) return [];
     return [
       html`<li>${setting.label}: ${before === null ? nothing : html`${textOf(setting, was)} → `}<b>${textOf(setting, is)}</b></li>`,

@@ -210,7 +210,7 @@ export const Change = Fields({
   what: Type.Record(Type.String(), Type.String()),
   before: orNone(
     Type.Record(Type.String(), Type.String(), {
-      description: "Values that it replaced, for settings changed over HTTP.",
+      description: "Values that it replaced, for settings of tubes.",
     }),
   ),
   affected: orNone(Type.Integer()),

@@ -14,6 +14,7 @@ import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { inspectSettingsText, inspectTubeText, statsTubeText } from "../sessions/job-text.ts";
 import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
+import { settingsText } from "../sessions/tube-setter.ts";
 import { FarMove, MoveMany } from "../transfer/far-moves.ts";
 import { BarrierRounds, type ShardCommand } from "./command.ts";
 import { jobFilterOf } from "./list-jobs.ts";
@@ -104,7 +105,9 @@ export const setTube: ShardCommand = (
     replies.fixed(session, taken ? Reply.set : Reply.outOfMemory);
   };
   const change = isPart ? SetPartView.change(request) : 0;
+  const replaced = tubeSetter.owns(pattern) ? settingsText(engine.settings.get(pattern) ?? {}) : "";
   const setting = options.length === 0 ? undefined : tubeSetter.change(pattern, options, change, nowMs);
+  if (setting !== undefined && replaced !== "") replies.replaced(session, replaced);
   if (setting === undefined) answer(options.length === 0 && tubeSetter.mayHave(pattern));
   else slicedCommands.start(session, new SetMany(engine, setting, () => answer(true)), nowMs);
 };

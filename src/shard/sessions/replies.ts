@@ -12,6 +12,7 @@ import {
   CANDIDATE_BYTES,
   CandidatesView,
   REDIRECTED_HEADER_BYTES,
+  ReplacedView,
   ReplyCredit,
   type ReplyPort,
   ResponseFlag,
@@ -131,6 +132,14 @@ export class Replies {
     port.beginSignal(kind, session.holdsFlag, session.connectionSlot, 8, value, word);
     float64[0] = session.engineSession.held.soonestMs;
     copyBytes(port.target, port.at, float64Bytes, 0, 8);
+  }
+
+  /** Tells the acceptor's audit which settings a pattern had before a change. */
+  replaced(session: ShardSession, settings: string): void {
+    const port = this.#ports[session.acceptor]!;
+    const { holdsFlag, connectionSlot, engineSession } = session;
+    port.beginSignal(ResponseKind.Replaced, holdsFlag, connectionSlot, ReplacedView.bytes(settings));
+    ReplacedView.write(port.target, port.at, engineSession.held.soonestMs, settings);
   }
 
   /** Makes the reply wait for all records so far: it reports the effect of earlier commands. */
