@@ -14,9 +14,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import manifest from "../../package.json" with { type: "json" };
 import { allCommands } from "../../src/server/tools/subcommands.ts";
 import { type Architecture, nodePackage } from "../node.ts";
 import { sourceDate } from "../source-date.ts";
@@ -34,14 +35,14 @@ export const DEBIAN: Readonly<Record<Architecture, string>> = { x64: "amd64", ar
 /** Libraries that Node 26 needs, with the versions of the newest symbols that it uses. */
 const DEPENDS = "adduser, libatomic1, libc6 (>= 2.28), libgcc-s1 | libgcc1, libstdc++6 (>= 7)";
 
-/** What documents and alerts refer to. */
-const DEPLOYED = [
+/** In the folders of the sources, so that links between them work. */
+export const DOCUMENTS: readonly string[] = [
+  "README.md",
+  "docs/**/*.{md,png}",
   "src/protocol/README.md",
-  "deploy/prometheus/alerts.yaml",
-  "deploy/prometheus/prometheus.yaml",
-  "deploy/grafana/dashboard.json",
-  "deploy/grafana/provisioning.yaml",
+  "deploy/**/*.*",
 ];
+const REPOSITORY = `${manifest.homepage.replace(/#.*/, "")}/blob/main/`;
 
 export interface DebianPackage {
   /** The executable for this architecture, and the folder with the bundle, which runs here. */
@@ -107,13 +108,28 @@ async function fill(
   put(folder, `${documents}/changelog.gz`, compressed(readFileSync(join(ROOT, "CHANGELOG.md"), "utf8")));
   put(folder, `${documents}/copyright`, copyright());
   put(folder, `${documents}/licences.txt.gz`, compressed(readFileSync(join(bundle, "licences.txt"), "utf8")));
-  // In the folders of the sources, so that links between documents work.
-  const pages = globSync("docs/*.{md,png}", { cwd: ROOT });
-  for (const file of [...pages, ...DEPLOYED])
-    put(folder, `${documents}/${file}`, readFileSync(join(ROOT, file)));
+  const packed = globSync(DOCUMENTS, { cwd: ROOT });
+  for (const file of packed) {
+    const contents = readFileSync(join(ROOT, file));
+    put(
+      folder,
+      `${documents}/${file}`,
+      file.endsWith(".md") ? linked(file, `${contents}`, packed) : contents,
+    );
+  }
   const ofNode = readFileSync(join(nodePackage(architecture), "LICENSE"), "utf8");
   put(folder, `${documents}/licences-node.txt.gz`, compressed(ofNode));
 }
+
+/** Leads the links of a page to packed files if they are packed, otherwise to the repository. */
+const linked = (page: string, text: string, packed: readonly string[]): string =>
+  text.replace(/(\]\()([^)#\s]+)/g, (link: string, begin: string, to: string) => {
+    const isOurs = to.startsWith(REPOSITORY);
+    if (!isOurs && /^[a-z]+:/.test(to)) return link;
+    const file = isOurs ? to.slice(REPOSITORY.length) : join(dirname(page), to);
+    const isPacked = packed.some((each) => each === file || each.startsWith(`${file.replace(/\/$/, "")}/`));
+    return begin + (isPacked ? relative(dirname(page), file) : REPOSITORY + file);
+  });
 
 const compressed = (text: string): Buffer => gzipSync(text, { level: 9 });
 

@@ -82,7 +82,8 @@ in_it 'grep -qx runnerbean /proc/[0-9]*/comm' || fail 'the name of the process'
 say 'stays on in an upgrade, and off in another installation beside beanstalkd'
 in_it 'dpkg -i new.deb >again.log 2>&1 && systemctl is-active --quiet runnerbean && ! grep "not started" again.log' || fail 'the upgrade'
 in_it 'dpkg --remove runnerbean >/dev/null 2>&1 && systemctl start beanstalkd && dpkg -i new.deb >again.log 2>&1 &&
-  grep -q "not started" again.log && ! systemctl is-active --quiet runnerbean && [ -z "$(systemctl list-units --failed --plain --no-legend)" ] &&
+  grep -q "not started" again.log && ! systemctl is-active --quiet runnerbean &&
+  ! systemctl is-enabled --quiet runnerbean && ! systemctl is-enabled --quiet runnerbean.socket && [ -z "$(systemctl list-units --failed --plain --no-legend)" ] &&
   systemctl stop beanstalkd && systemctl enable --quiet --now runnerbean' || { in_it 'cat again.log' && fail 'the installation after a removal'; }
 [[ $(says 'peek 1\r\n') == 'FOUND 1 3  old  ' ]] || fail 'the job after a removal'
 

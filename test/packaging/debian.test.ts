@@ -3,17 +3,18 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import manifest from "../../package.json" with { type: "json" };
-import { type DebianPackage, makeDebianPackage } from "../../packaging/debian/debian.ts";
+import { type DebianPackage, DOCUMENTS, makeDebianPackage } from "../../packaging/debian/debian.ts";
 import { makeExecutable } from "../../packaging/executable/executable.ts";
 import { HERE } from "../../packaging/node.ts";
 import { allCommands } from "../../src/server/tools/subcommands.ts";
+import { LINK, localPath, withoutCode } from "../support/document-links.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
@@ -35,11 +36,6 @@ usr/share/doc/runnerbean/licences.txt.gz
 usr/share/fish/vendor_completions.d/runnerbean.fish
 usr/share/man/man5/runnerbean.toml.5.gz
 usr/share/zsh/vendor-completions/_runnerbean
-usr/share/doc/runnerbean/deploy/grafana/dashboard.json
-usr/share/doc/runnerbean/deploy/grafana/provisioning.yaml
-usr/share/doc/runnerbean/deploy/prometheus/alerts.yaml
-usr/share/doc/runnerbean/deploy/prometheus/prometheus.yaml
-usr/share/doc/runnerbean/src/protocol/README.md
 `;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -65,8 +61,14 @@ describe("the package for Debian", () => {
     const names = lines.map((line) => /\.\/(.*)$/.exec(line)![1]!).filter((name) => !/^$|\/$/.test(name));
     const tools = (await allCommands()).commands.map((tool) => tool.name());
     const pages = ["runnerbean", ...tools.map((tool) => `runnerbean-${tool}`)];
-    const documents = globSync("docs/*.{md,png}", { cwd: ROOT });
-    assert.ok(documents.includes("docs/replace-beanstalkd.md"));
+    const documents = globSync(DOCUMENTS, { cwd: ROOT });
+    for (const file of [
+      "README.md",
+      "docs/replace-beanstalkd.md",
+      "docs/proof/groups.md",
+      "deploy/keda.yaml",
+    ])
+      assert.ok(documents.includes(file), file);
     const expected = [
       ...FILES.trim().split("\n"),
       ...pages.map((name) => `usr/share/man/man1/${name}.1.gz`),
@@ -82,6 +84,18 @@ describe("the package for Debian", () => {
       read("usr/lib/systemd/system/runnerbean.service"),
       /^ExecStart=\/usr\/bin\/runnerbean --config/m,
     );
+    for (const path of documents.filter((file) => file.endsWith(".md"))) {
+      const text = read(`usr/share/doc/runnerbean/${path}`);
+      for (const [, target] of withoutCode(text).matchAll(LINK)) {
+        const to = localPath(path, target!);
+        if (to === undefined) continue;
+        const isPacked = documents.some(
+          (file) => file === to || file.startsWith(`${to.replace(/\/$/, "")}/`),
+        );
+        assert.equal(/^https:/.test(target!), !isPacked, `${path}: ${target}`);
+        assert.ok(existsSync(join(ROOT, to)), `${path}: ${target}`);
+      }
+    }
     const page = (path: string): string =>
       gunzipSync(readFileSync(join(folder, "raw/usr/share/man", path))).toString();
     assert.match(page("man1/runnerbean.1.gz"), /^\.B \\-p, \\-\\-port <port>\nTCP port/m);
