@@ -1,5 +1,5 @@
 // `npm run outbox`: kills of relays, PostgreSQL and the server with a ledger of rows; or, with
-// --speed, rows a second and waits.
+// --speed, rows a second and waits; with --rate, waits under a steady load.
 
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -16,26 +16,39 @@ const command = campaignCommand(
   .option("--kills <n>", "how many kills", wholeNumber(1, 1_000_000), 50)
   .option("--speed", "measure rows a second through a relay, and the wait from commit to RESERVED")
   .option("--rows <n>", "with --speed: how many rows", wholeNumber(1, 900_000), 100_000)
-  .option("--tubes <n>", "with --speed: in how many tubes", wholeNumber(1, 10_000), 1)
+  .option("--rate <n>", "measure waits while so many rows are committed each second", wholeNumber(1, 100_000))
+  .option("--seconds <n>", "with --rate: for how long", wholeNumber(1, 86_400), 180)
+  .option("--tubes <n>", "with --speed and --rate: in how many tubes", wholeNumber(1, 10_000), 1)
   .option("--waits <n>", "with --speed: how many waits", wholeNumber(1, 100_000), 500)
   .parse();
-const { seed, kills, speed, rows, tubes, waits } = command.opts<{
+const { seed, kills, speed, rows, rate, seconds, tubes, waits } = command.opts<{
   seed?: number;
   kills: number;
   speed?: true;
   rows: number;
+  rate?: number;
+  seconds: number;
   tubes: number;
   waits: number;
 }>();
 
 process.env["SERVER_BUNDLE"] = await bundleServer();
-if (speed === true) {
-  // Imported here, when the bundle is known.
+const quantiles = (sortedMs: readonly number[]): string => {
+  const at = (share: number): string => sortedMs[Math.floor((sortedMs.length - 1) * share)]!.toFixed(1);
+  return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms: ${sortedMs.length}`;
+};
+// Imported here, when the bundle is known.
+if (rate !== undefined) {
+  const { measureLoad } = await import("./outbox-speed.ts");
+  const { rowsASecond, waitsMs, besideMs, waitingMost } = await measureLoad(rate, seconds, tubes);
+  console.log(`${Math.round(rowsASecond)} rows/s of ${rate} for ${seconds} s, ${tubes} tubes`);
+  console.log(`wait ${quantiles(waitsMs)} rows; at most ${waitingMost} rows waited`);
+  console.log(`beside it, put, reserve and delete ${quantiles(besideMs)} times`);
+} else if (speed === true) {
   const { measure } = await import("./outbox-speed.ts");
   const { rowsASecond, waitsMs } = await measure(rows, tubes, waits);
-  const at = (share: number): string => waitsMs[Math.floor((waitsMs.length - 1) * share)]!.toFixed(1);
   console.log(`${Math.round(rowsASecond)} rows/s: ${rows} rows, ${tubes} tubes`);
-  console.log(`wait p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms: ${waits} rows`);
+  console.log(`wait ${quantiles(waitsMs)} rows`);
 } else {
   const path = fileURLToPath(new URL("outbox-kill.test.ts", import.meta.url));
   const { status } = spawnSync(process.execPath, ["--test", path], {
