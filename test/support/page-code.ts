@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** [raw.py](address), then the rest of its paragraph, and then the code. */
-const BLOCK = /(\[([\w-]+\.\w+)\]\(\S+\)[^`]*\n```\w+\n)[\s\S]*?(?=```)/g;
+const BLOCK = /(\[([\w-]+\.\w+)\]\(\S+\)[^`\n]*(?:\n[^`\n]+)*\n\n```\w+\n)[\s\S]*?(?=```)/g;
 
 /** Returns the names of the files on the page, and the page as it should be. */
 export function insertedCode(
