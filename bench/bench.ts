@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "n
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BenchCase, TurnContext } from "./case/bench-case.ts";
-import { selectCases } from "./case/select-cases.ts";
+import { coldNote, selectCases } from "./case/select-cases.ts";
 import { contenders, variantContenders } from "./contenders.ts";
 import type { LoadSource } from "./load/load-source.ts";
 import type { BenchOptions } from "./options.ts";
@@ -47,6 +47,8 @@ export async function bench(options: BenchOptions, load: LoadSource): Promise<vo
     const ratioText =
       others.length > 0 ? ` Above 1, the ratio says how many times better ${first!.server} is.` : "";
     console.log(`± is half of the range over the turns.${ratioText}`);
+    const note = coldNote(options);
+    if (note !== undefined) console.log(note);
     for (const verdict of verdicts(outcomes)) {
       console.log(verdict.text);
       if (!verdict.isGood) process.exitCode = 1;

@@ -79,7 +79,7 @@ export function parseOptions(program: string, about: string, args = process.argv
       "busy loops beside server and load, as many processes: a machine that others use too",
       wholeNumber,
     )
-    .option("--quick", "three cases in 20 s", false)
+    .option("--quick", "three cases in 20 s, with servers that have just started", false)
     .option("--profile", "our server only: CPU time by thread role, batches, CPU profiles, projection", false)
     .option(
       "--generators <n>",

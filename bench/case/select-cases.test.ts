@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import type { BenchOptions } from "../options.ts";
-import { selectCases } from "./select-cases.ts";
+import { coldNote, selectCases } from "./select-cases.ts";
 
 const selected = (options: Partial<BenchOptions>) =>
   selectCases({ quick: false, profile: false, ...options } as BenchOptions);
@@ -16,6 +16,14 @@ test("selectCases: standing takes 1 M jobs and a minute by default", () => {
   const [small] = selected({ scenario: ["standing"], jobs: 1000, seconds: 2 });
   assert.equal(small!.workload!.jobs, 1000);
   assert.equal(small!.workload!.seconds, 2);
+});
+
+test("coldNote: says that a quick run measures servers that have just started", () => {
+  const noteOf = (options: Partial<BenchOptions>) => coldNote(options as BenchOptions);
+  assert.match(noteOf({ quick: true })!, /npm run bench measures warm servers/);
+  assert.match(noteOf({ quick: false, seconds: 1 })!, /V8 still compiles/);
+  assert.equal(noteOf({ quick: false }), undefined);
+  assert.equal(noteOf({ quick: true, warmup: 2 }), undefined);
 });
 
 test("selectCases: threads and p99-at-80 run only by name", () => {

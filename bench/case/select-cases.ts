@@ -21,6 +21,9 @@ import { startCase } from "./start-case.ts";
 const DEFAULT_TIMING: Timing = { seconds: 1.2, warmupSeconds: 1 };
 const QUICK_TIMING: Timing = { seconds: 0.4, warmupSeconds: 0.15 };
 
+/** After that, V8 has compiled most of what commands run. */
+const WARM_SECONDS = 1;
+
 /** Named by --scenario; each is a list of cases for one purpose. */
 const SETS: Readonly<Record<string, (timing: Timing) => BenchCase[]>> = {
   default: defaultCases,
@@ -45,6 +48,12 @@ function askedCases(options: BenchOptions): BenchCase[] {
   }
   const names = options.scenario ?? ["put-reserve-delete"];
   return distinct(names.flatMap((name) => casesNamed(name, options, timing)));
+}
+
+/** Returns what figures of servers that have just started don't show; undefined for warm ones. */
+export function coldNote(options: BenchOptions): string | undefined {
+  if (timingOf(options).warmupSeconds >= WARM_SECONDS) return undefined;
+  return "Each turn begins with the start of a server, while V8 still compiles ours: npm run bench measures warm servers.";
 }
 
 function timingOf(options: BenchOptions): Timing {
