@@ -280,8 +280,7 @@ export const ReplacedView = {
     new DataView(target.buffer, target.byteOffset + at).setFloat64(0, soonestMs, true);
     target.set(asciiBytes(settings), at + DEADLINE_BYTES);
   },
-  settings: ({ bytes, start, length }: Span): string =>
-    latin1(bytes, start + DEADLINE_BYTES, start + length),
+  settings: ({ bytes, start, length }: Span): string => latin1(bytes, start + DEADLINE_BYTES, start + length),
 };
 
 /** Barrier. */

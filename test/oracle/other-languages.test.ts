@@ -1,5 +1,5 @@
-// docs/other-languages.md and docs/from-other-queues.md: their code is that of test/clients/extended/
-// and guides/, which is played here against our server.
+// docs/other-languages.md and docs/from-other-queues.md: their code is that of
+// test/clients/extended/ and guides/, which is played here against our server.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -54,7 +54,7 @@ INSERT INTO ${TABLE_DEFAULT} (tube, body) SELECT 'load-' || i % ${tubes}, 'row '
     return { rowsASecond, waitsMs: await waitsOf(postgres, port, waits) };
   });
 
-/** Inserts `rate` rows a second in `tubes` tubes for some seconds, while a worker takes the jobs. */
+/** Inserts `rate` rows a second in `tubes` tubes for some time, while a worker takes the jobs. */
 export const measureLoad = (rate: number, seconds: number, tubes: number): Promise<Load> =>
   withRelay(["--remember", `${REMEMBER_SECONDS}`], async (postgres, port, create) => {
     await postgres.query(create);

@@ -120,7 +120,11 @@ export const ROWS: readonly Row[] = [
     says: /fail 0/,
     isLong: true,
   },
-  { match: /^npm run outbox -- --speed/, not: MEASURED },
+  {
+    match: /^npm run outbox -- --(?:speed|rate)/,
+    by: "test/outbox/outbox-speed.test.ts",
+    has: ["measure", "measureLoad"],
+  },
   { match: /^npm run outbox\b/, by: "test/outbox/outbox-kill.test.ts", has: ["KILLS"] },
   { match: /^npm run kill -- --moves/, by: "test/process/moves-kill.test.ts", has: ["MOVE_KILLS"] },
   {

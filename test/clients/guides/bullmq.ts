@@ -1,5 +1,5 @@
-// From BullMQ: the code of docs/from-other-queues.md. Usage: node bullmq.ts PORT. Prints "ok" at the
-// end.
+// From BullMQ: the code of docs/from-other-queues.md. Usage: node bullmq.ts PORT. Prints "ok" at
+// the end.
 
 import assert from "node:assert/strict";
 import { connect, json, work } from "../../../src/client/client.ts";
