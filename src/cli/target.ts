@@ -55,6 +55,8 @@ export interface Target {
    */
   readonly address: string;
   readonly token: string | undefined;
+  /** Whether the token is of the environment, for all servers that take one. */
+  readonly isTokenUsual?: boolean;
   /** Certificates of authorities, PEM. */
   readonly ca: string | undefined;
   /** Maximum silence while a reply is pending. */
@@ -83,10 +85,11 @@ export function targetOf(
   const url =
     options.url ?? localUrl(options.port, kind) ?? (kind === "http" ? httpUrl : (wireUrl ?? WIRE_DEFAULT));
   const token = secretOf(options.token ?? variable("RUNNERBEAN_TOKEN"));
+  const isTokenUsual = options.token === undefined;
   const ca = options.ca === undefined ? undefined : read("ca", options.ca);
   const limitMs = Number(options.timeout ?? TIMEOUT_SECONDS) * 1000;
   if (/^https?:\/\//.test(url)) return { kind: "http", address: originOf(url), token, ca, limitMs };
-  return { kind: "wire", address: wireAddress(url), token, ca, limitMs };
+  return { kind: "wire", address: wireAddress(url), token, isTokenUsual, ca, limitMs };
 }
 
 const localUrl = (port: string | undefined, kind: Target["kind"]): string | undefined =>

@@ -35,7 +35,7 @@ export class WireSession {
     this.#wire = wire;
   }
 
-  static async open({ address, token, ca, limitMs }: Target): Promise<WireSession> {
+  static async open({ address, token, isTokenUsual, ca, limitMs }: Target): Promise<WireSession> {
     const dial = dialer(address, ca === undefined ? undefined : { ca }, DIAL_MS);
     const socket = await dial().catch((error: Error) => {
       const { code = "" } = (error.cause ?? {}) as NodeJS.ErrnoException;
@@ -51,8 +51,10 @@ export class WireSession {
     try {
       if (token !== undefined) await wire.inTime(wire.request(`auth ${token}`, "AUTHENTICATED"));
     } catch (error) {
+      const isUnknown = error instanceof NotSupported && error.reply !== "TLS_REQUIRED";
+      if (isUnknown && isTokenUsual === true) return new WireSession(wire, limitMs);
       wire.drop();
-      throw error instanceof NotSupported && error.reply !== "TLS_REQUIRED"
+      throw isUnknown
         ? new CommandFailed("this address takes no token: leave out --token", ExitCode.Nothing)
         : error;
     }

@@ -126,6 +126,10 @@ const NEXT_STEPS: Readonly<Record<string, string>> = {
   "open-batch OUT_OF_MEMORY":
     "the server's memory or disk is full, or it has 100,000 batches: end batches that stay open, and open new ones with a shorter keep",
   TLS_REQUIRED: "this port takes TLS only: give the address as tls:host:port, in --url as tls://host:port",
+  UNAUTHORIZED: "the token is missing or wrong, or its role or tubes don't allow this",
+  OUT_OF_MEMORY: "the log's disk is full, or the jobs have all of the server's max-memory",
+  JOB_TOO_BIG: "the server takes larger bodies if its max-job-size (-z) says so",
+  BAD_FORMAT: "an argument or the value of an option has the wrong form; times are seconds, such as 0.5",
   BATCH_ORDER: "a member may only wait for a batch that was opened before its own: open that one first",
 };
 
@@ -134,7 +138,7 @@ const REPLY_LENGTH_MAX = 400;
 
 /** Returns the error for an unexpected reply to a command. */
 export function errorOf(command: string, reply: string): QueueError {
-  const next = NEXT_STEPS[reply] ?? NEXT_STEPS[`${command.split(" ", 1)[0]} ${reply}`];
+  const next = NEXT_STEPS[`${command.split(" ", 1)[0]} ${reply}`] ?? NEXT_STEPS[reply];
   const said = `${command}: ${reply.slice(0, REPLY_LENGTH_MAX)}${next === undefined ? "" : ` (${next})`}`;
   const Class = BY_WORD[reply.split(" ", 1)[0]!];
   return Class === undefined

@@ -54,6 +54,9 @@ export interface PutCounts {
   readonly duplicates: number;
 }
 
+/** Options that say what happens to the key. */
+export const KEY_OPTIONS = ["uniqueFor", "uniqueUntil", "onDuplicate", "debounceMax"] as const;
+
 /** All replies to a put that did what its options say. */
 export const PUT_REPLIES = "INSERTED DUPLICATE KEPT REPLACED ESCALATED DEBOUNCED";
 
@@ -71,6 +74,8 @@ interface PutLine {
 /** Throws TypeError or RangeError for what the server would refuse or misread. */
 export function putLine(tube: string, bodyBytes: number, options: PutOptions): PutLine {
   const { pri = 1024, delay = 0, ttr = 60, meta = {}, ...more } = options;
+  const alone = more.unique === undefined ? KEY_OPTIONS.find((name) => more[name] !== undefined) : undefined;
+  if (alone !== undefined) throw new TypeError(`${alone} has no effect without unique`);
   const extras = optionsText(more) + metaText(meta);
   checkOptionsBytes(extras);
   const times = `${duration(delay, "delay")} ${whole(ttr, "ttr")}`;

@@ -44,6 +44,8 @@ export class Reserver<Out> {
 
   /** Takes effect at the next reserve. By default, weights are shares of the jobs. */
   watch(tubes: Tubes, order?: ReserveOrder): void {
+    if (typeof tubes === "string")
+      throw new TypeError(`tubes is "${tubes}", not a list such as ["${tubes}"]`);
     const isList = Array.isArray(tubes);
     const names: readonly string[] = isList ? tubes : Object.keys(tubes);
     if (names.length === 0) throw new TypeError("at least one tube must be watched");

@@ -39,6 +39,8 @@ export function dialer(
 
 /** Returns the host and the port of an address, or the path of a unix socket as the host. */
 export function serverOf(address: string): Server {
+  if (typeof address !== "string")
+    throw new TypeError(`the address is ${JSON.stringify(address)}, not a text such as "127.0.0.1:11300"`);
   if (address.startsWith("unix:")) return { address: address.slice(5) };
   const [, v6, name, digits = PORT] = ADDRESS.exec(address) ?? [];
   const host = v6 ?? name;

@@ -79,6 +79,8 @@ export class Worker<Out> {
     this.#handler = handler;
     this.#options = options;
     this.#tracer = tracer;
+    if (typeof handler !== "function")
+      throw new TypeError("a worker needs a handler: work(queue, tubes, async (job) => …)");
     for (const number of [options.concurrency ?? 1, options.batch ?? 1])
       if (!Number.isInteger(number) || number < 1)
         throw new RangeError(`${number} is not a valid number of jobs: 1 or more`);

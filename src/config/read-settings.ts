@@ -248,17 +248,26 @@ export function applyFile<O>(
   onApplied: (key: string, line: number) => void,
 ): Fault[] {
   const faults: Fault[] = [];
-  new FileReader(source, faults).table(rows, options, source.table, [], onApplied);
+  new FileReader(source, faults, new Set(rows.map(({ key }) => key))).table(
+    rows,
+    options,
+    source.table,
+    [],
+    onApplied,
+  );
   return faults.sort((a, b) => a.line - b.line);
 }
 
 class FileReader {
   readonly #source: TomlSource;
   readonly #faults: Fault[];
+  /** Those of the file itself, outside its tables. */
+  readonly #keys: ReadonlySet<string>;
 
-  constructor(source: TomlSource, faults: Fault[]) {
+  constructor(source: TomlSource, faults: Fault[], keys: ReadonlySet<string>) {
     this.#source = source;
     this.#faults = faults;
+    this.#keys = keys;
   }
 
   /** Applies the entries of the table at `path` in the file. */
@@ -328,10 +337,16 @@ class FileReader {
       this.#fault(at, `${key}: ${said(value)} is not a table: write ${inner.key} = …`);
       return;
     }
+    const name = key.replace(/^.*\./, "");
     const nearest = nearestWord(
       key,
       rows.map((row) => row.key),
     );
+    // In a file with tables, a line at the end belongs to the last one.
+    if (at.length > 1 && this.#keys.has(name) && (nearest ?? name) === name) {
+      this.#fault(at, `unknown key ${key}: ${name} belongs above the first line with [...]`);
+      return;
+    }
     this.#fault(at, `unknown key ${key}${nearest === undefined ? "" : `: did you mean ${nearest}?`}`);
   }
 

@@ -25,7 +25,7 @@ import {
   Unauthorized,
 } from "../client/errors.ts";
 import { clientName } from "../client/link.ts";
-import { PUT_REPLIES, putLine } from "../client/put.ts";
+import { KEY_OPTIONS, PUT_REPLIES, putLine } from "../client/put.ts";
 import type { Reply } from "../client/wire.ts";
 import { checkUrl, Database, DatabaseFailed, type DatabaseRow } from "./database.ts";
 import { BODY_BYTES_MAX, statementsFor, type TableStatements } from "./table.ts";
@@ -351,7 +351,7 @@ export class Relay {
       if (column in options) throw new TypeError(`${column} is a column of the table, and no option`);
     const job = typeof body === "string" ? Buffer.from(body) : (bodyBytes as Uint8Array);
     // A job has one key: the row's own replaces ours. What qualifies a key must not weaken ours.
-    const others = Object.entries(options).filter(([name]) => !QUALIFIERS.has(name));
+    const others = Object.entries(options).filter(([name]) => !OF_KEYS.has(name));
     const ours = { ...Object.fromEntries(others), unique: row["key"] as string, uniqueFor: rememberSeconds };
     const { line, extras } = putLine(row["tube"] as string, job.length, {
       ...("unique" in options ? options : ours),
@@ -401,8 +401,7 @@ export class Relay {
   }
 }
 
-/** Options that mean nothing without a key. */
-const QUALIFIERS: ReadonlySet<string> = new Set(["uniqueUntil", "onDuplicate", "debounceMax"]);
+const OF_KEYS: ReadonlySet<string> = new Set(KEY_OPTIONS);
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

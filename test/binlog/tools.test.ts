@@ -232,6 +232,13 @@ test("a tool names an existing or missing file in one line", async (t) => {
   assert.match(missing.stderr, /^ENOENT: [^\n]*\n$/);
   assert.equal(missing.status, 2);
   assert.equal(shell(`$TOOL dump ${path} /dev/full`).status, 2);
+  // An attempt that fails leaves nothing in the way of the next one.
+  const file = join(temporaryFolder(t), "jobs.jsonl");
+  const lock = DirectoryLock.take(path);
+  const refused = shell(`$TOOL dump ${path} ${file}`);
+  assert.match(refused.stderr, /^BINLOG_LOCKED: .*\n {2}Stop that server first.* runnerbean backup\.\n$/);
+  lock.release();
+  assert.equal(shell(`$TOOL dump ${path} ${file}`).status, 0);
 });
 
 const NOBODY = 65_534;

@@ -64,6 +64,11 @@ describe("the name of a client", () => {
     );
     await worker.stop();
     assert.throws(() => work(queue, ["default"], () => {}, { label: "a b" }), TypeError);
+    assert.throws(
+      () => work(queue, "mails" as never, () => {}),
+      /tubes is "mails", not a list such as \["mails"\]/,
+    );
+    assert.throws(() => work(queue, ["mails"], undefined as never), /a worker needs a handler/);
     await queue.close();
   });
 

@@ -11,6 +11,7 @@ import {
   json,
   NotFound,
   NotSupported,
+  type PutOptions,
 } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { describeOnEach, jobsOf, textOf, waits } from "./client-suite.ts";
@@ -188,6 +189,16 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     await assert.rejects(queue.put(tube, "x", { pri: -1 }), RangeError);
     await assert.rejects(queue.put(tube, "x", { ttr: 1.5 }), RangeError);
     await assert.rejects(queue.put(tube, { length: 3 } as never), TypeError);
+    for (const options of [
+      { uniqueFor: 5 },
+      { uniqueUntil: "reserve" },
+      { onDuplicate: "keep" },
+      { debounceMax: 1 },
+    ])
+      await assert.rejects(
+        queue.put(tube, "x", options as PutOptions),
+        /TypeError: \w+ has no effect without unique/,
+      );
     await assert.rejects(queue.put(tube, "x", { unique: "a b" }), TypeError);
     await assert.rejects(queue.put(tube, "x", { "no pe": 1 } as never), TypeError);
     await assert.rejects(queue.put(tube, "x", { nope: 1 } as never), NotSupported);

@@ -92,6 +92,12 @@ in_it 'runnerbean token add mailer --role worker --token-file /etc/runnerbean/to
   sed -i "1i token-file = \"/etc/runnerbean/tokens\"" /etc/runnerbean/runnerbean.toml &&
   runnerbean config check /etc/runnerbean/runnerbean.toml && systemctl restart runnerbean' || fail 'tokens'
 
+say "sees files of the log that the service can't use"
+in_it 'systemctl stop runnerbean && chown root: /var/lib/runnerbean/*.log && ! runnerbean config check /etc/runnerbean/runnerbean.toml 2>check.log &&
+  grep -q "write to /var/lib/runnerbean/runnerbean\..*: chown -R runnerbean: /var/lib/runnerbean" check.log && ! runnerbean doctor >doctor.log &&
+  grep -q "write to /var/lib/runnerbean/runnerbean\." doctor.log && chown -R runnerbean: /var/lib/runnerbean && systemctl start runnerbean' ||
+  { in_it 'cat check.log doctor.log' && fail 'files of another user'; }
+
 say 'switches socket activation on and off'
 in_it 'systemctl enable --quiet runnerbean.socket && systemctl stop runnerbean && systemctl start runnerbean.socket runnerbean' || fail 'on'
 [[ $(says 'peek 1\r\n') == 'FOUND 1 3  old  ' ]] || fail 'with a socket of systemd'

@@ -56,6 +56,27 @@ describe("config", () => {
     assert.match(server.stderr, /bad\.toml:1: unknown key max-jobsize: did you mean max-job-size\?/);
   });
 
+  it("is told where a key belongs that stands in a table by mistake", async (t) => {
+    if (!canRun(t, NEEDS.ours)) return;
+    const config = join(temporaryFolder(t, "config"), "late.toml");
+    for (const [text, said] of [
+      [
+        '[http]\nlisten = "11380"\ntoken-file = "x"\n',
+        /:3: unknown key http\.token-file: token-file belongs above the first line with \[\.\.\.\]$/m,
+      ],
+      [
+        '[[listener]]\naddress = "127.0.0.1:0"\nmax-memory = "1G"\n',
+        /:3: unknown key max-memory: max-memory belongs above the first line/,
+      ],
+      ["[http]\nlissen = 1\n", /:2: unknown key http\.lissen: did you mean http\.listen\?/],
+    ] as const) {
+      writeFileSync(config, text);
+      const server = await launch({ kind: "ours", flags: ["--config", config] });
+      assert.deepEqual(await server.exited, { code: 5, signal: null });
+      assert.match(server.stderr, said);
+    }
+  });
+
   it("is checked as at a start: combinations, files, flags", (t) => {
     if (!canRun(t, NEEDS.ours)) return;
     const config = join(temporaryFolder(t, "config"), "c.toml");

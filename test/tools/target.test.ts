@@ -15,6 +15,9 @@ onEachServer(({ kind, need, run, url }) => {
     assert.equal((await runTool(["stats", ...there], { env: none })).code, 0);
     const { code, stderr } = await run(["stats", "--token", "x"]);
     assert.deepEqual([code, stderr], [1, "runnerbean: this address takes no token: leave out --token\n"]);
+    // That of the environment is for all servers that take one.
+    const usual = await runTool(["put", "mails", "x", ...there], { env: { RUNNERBEAN_TOKEN: "x" } });
+    assert.deepEqual([usual.code, usual.stderr], [0, ""]);
   });
 
   it("says what to do where no server listens", async (t) => {

@@ -162,7 +162,7 @@ function copyJobs(options: OpenOptions, log: LogState, folder: string, files: st
   storage.appendNote({ takeover: "end", folder, files } satisfies TakeoverNote);
   storage.close(0);
   if (storage.failure !== undefined) throw storage.failure;
-  const message = `Took over ${old.jobs.size} jobs from ${old.files.length} files of beanstalkd in ${disk.path}`;
+  const message = `Took over ${old.jobs.size} jobs from beanstalkd's files in ${disk.path}`;
   notice({ level: "info", code: "BINLOG_TAKEOVER", message });
 }
 

@@ -61,7 +61,7 @@ export class DirectoryLock {
       throw new BinlogError(
         "BINLOG_LOCKED",
         `Cannot open binlog: ${path} is locked by ${who}`,
-        "Stop that server first, or give this one its own directory (-b).",
+        "Stop that server first, or name another directory. To copy the jobs of a running server: runnerbean backup.",
       );
     }
   }
@@ -107,7 +107,7 @@ function cannotUse(path: string, error: unknown): BinlogError {
     `Cannot use ${path} for the binlog: ${reasonOf(error)}`,
     systemCode(error) === "EACCES"
       ? ownerStep(path)
-      : "Give -b an existing directory that this user may write to.",
+      : "Give -b an existing directory that this user may write to. Under systemd, runnerbean config check says what its unit permits.",
     error,
   );
 }

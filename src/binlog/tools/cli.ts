@@ -11,6 +11,7 @@ import {
   dumpToFile,
   exportBeanstalkd,
   inspect,
+  ownerHint,
   restore,
   restoreFromBackup,
   restoreFromFile,
@@ -92,7 +93,7 @@ export function restoreCommand(): Command {
           process.exitCode = 1;
           return;
         }
-        tell(`Restored ${report.jobs} jobs: ${report.segments} segments, ${report.records} records`);
+        tell(`Restored ${report.jobs} jobs into ${path}${ownerHint(path)}`);
       }),
     );
 }

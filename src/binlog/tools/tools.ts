@@ -3,7 +3,7 @@
 
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import { createReadStream, createWriteStream, mkdirSync } from "node:fs";
+import { createReadStream, createWriteStream, mkdirSync, rmSync, statSync } from "node:fs";
 import { segmentName } from "../../base/text.ts";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
@@ -135,7 +135,12 @@ export async function dumpToFile(options: ToolOptions, file: string): Promise<nu
   const ended = once(stream, "close");
   ended.catch(() => {});
   await once(stream, "open");
-  const jobs = await dump(options, stream);
+  const jobs = await dump(options, stream).catch((error: unknown) => {
+    // What is left would be in the way of the next attempt.
+    stream.destroy();
+    rmSync(file, { force: true });
+    throw error;
+  });
   stream.end();
   await ended;
   return jobs;
@@ -250,3 +255,9 @@ export function exportBeanstalkd(options: ToolOptions, out: string): Promise<Exp
     return exportForBeanstalkd(batches, RealDisk.ofTool(out), settingsOf(books).size, clockAheadMs(books));
   });
 }
+
+/** What root has restored for a server that doesn't run as root, it has to give away. */
+export const ownerHint = (path: string): string =>
+  process.getuid!() === 0 && statSync(path).uid === 0
+    ? `; its files belong to root: give them to the server's user with chown -R USER: ${path}`
+    : "";

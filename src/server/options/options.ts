@@ -264,6 +264,8 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   serve: "the server starts without a word, only with options",
   stop: "stop the server with Ctrl-C, kill or systemctl stop runnerbean",
   restart: "restart the server with systemctl restart runnerbean",
+  version: `${PROGRAM} --version prints it`,
+  logs: "journalctl -u runnerbean shows them under systemd; otherwise they go to stderr",
   status: `${PROGRAM} stats shows a running server, ${PROGRAM} health whether it is ready`,
 };
 

@@ -1,7 +1,7 @@
 // The systemd unit of the service on this machine: what the tools of the operator must know of it
 // to judge files as the service will.
 
-import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import { isAbsolute, join, relative } from "node:path";
 
@@ -89,6 +89,9 @@ export function isUser(user: string | undefined): boolean {
   }
 }
 
+/** Files of the log, and of beanstalkd's. */
+const LOG_FILE = /^(?:runnerbean\.\d+\.log|binlog\.\d+|lock)$/;
+
 /**
  * Returns why a server as this user can't write its log into a directory, and what to do; undefined
  * if it can. With a unit, also what systemd forbids the service.
@@ -107,13 +110,18 @@ export function directoryFault(
     if (!statSync(path).isDirectory())
       return { found: `${path} is not a directory`, todo: "name a directory" };
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
+    for (const name of readdirSync(path).filter((each) => LOG_FILE.test(each))) {
+      const file = join(path, name);
+      // Compaction may have removed it.
+      if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK);
+    }
     return undefined;
   } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
+    const { code = "", path: at = path } = error as NodeJS.ErrnoException;
     if (code === "ENOENT")
       return { found: `${path} does not exist`, todo: `install -d -o ${user} -m 700 ${path}` };
     return {
-      found: `the server's user can't write to ${path} (${code})`,
+      found: `the server's user can't write to ${at} (${code})`,
       todo: code === "EROFS" ? "its file system is read-only" : `chown -R ${user}: ${path}`,
     };
   }

@@ -151,4 +151,16 @@ describe("the address of a server", () => {
     "http://queue",
   ])
     it(`is not "${written}"`, () => assert.throws(() => serverOf(written), TypeError));
+
+  it("is a text", () => {
+    for (const [value, said] of [
+      [{ port: 1 }, '{"port":1}'],
+      [11300, "11300"],
+      [undefined, "undefined"],
+    ] as const)
+      assert.throws(() => serverOf(value as never), {
+        name: "TypeError",
+        message: `the address is ${said}, not a text such as "127.0.0.1:11300"`,
+      });
+  });
 });

@@ -113,6 +113,8 @@ describe("options", () => {
       [["-p", "25010", "tubes", "--names"], "tubes: a tool comes first: runnerbean tubes -p 25010"],
       [["-p", "25010", "put", "mail"], "put: a tool comes first: runnerbean put -p 25010"],
       [["start"], "start: the server starts without a word, only with options"],
+      [["version"], "version: runnerbean --version prints it"],
+      [["logs"], "logs: journalctl -u runnerbean shows them under systemd; otherwise they go to stderr"],
       [["stop"], "stop: stop the server with Ctrl-C, kill or systemctl stop runnerbean"],
     ] as const)
       assert.equal(refusalOf([...args]).split("\n")[0], `runnerbean: unknown argument: ${hint}`);
