@@ -23,6 +23,8 @@ export interface PutOptions {
   readonly debounceMax?: number;
   readonly group?: string;
   readonly weight?: number;
+  /** What the job takes of the tube's limits, and of its group's share; 1 by default. */
+  readonly cost?: number;
   readonly ttl?: number;
   /** The name of an open batch that the job belongs to. */
   readonly batch?: string;

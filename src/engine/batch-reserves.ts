@@ -80,7 +80,7 @@ interface Cursor {
   readonly slot: number;
 }
 
-/** A tube, and how many of its jobs may still follow. */
+/** A tube, and what those of its jobs may cost that still follow. */
 interface Source {
   readonly tube: Tube;
   left: number;
@@ -91,6 +91,7 @@ interface Source {
  * taken, that is, within one call.
  */
 class ReadyWalk {
+  readonly #jobs: JobTable;
   readonly #heap: BestHeap<Cursor>;
   /**
    * Whether the next job depends on what becomes of the last one: that job's tube has groups, which
@@ -99,19 +100,35 @@ class ReadyWalk {
   isUnsure = false;
 
   constructor(jobs: JobTable) {
+    this.#jobs = jobs;
     this.#heap = new BestHeap((a, b) => betterJob(jobs, a.slot, b.slot));
   }
 
-  /** Adds up to `jobsMax` jobs of a tube that has some. */
-  add(tube: Tube, jobsMax: number): void {
-    assert(tube.ready.top !== NO_SLOT, "a tube that is walked has a job to give");
-    if (jobsMax > 0) this.#heap.push({ source: { tube, left: jobsMax }, position: 0, slot: tube.ready.top });
+  /**
+   * Adds jobs of a tube that may give its best one now, and others that cost up to `left` with it.
+   */
+  add(tube: Tube, left: number): void {
+    const slot = tube.ready.top;
+    assert(slot !== NO_SLOT, "a tube that is walked has a job to give");
+    // A job that costs more than a limit has it to itself.
+    if (left > 0)
+      this.#heap.push({ source: { tube, left: Math.max(left, this.#jobs.costOf(slot)) }, position: 0, slot });
   }
 
   /** The next job without advancing, or NO_SLOT. */
   get top(): number {
-    while (this.#heap.first?.source.left === 0) this.#heap.pop();
-    return this.#heap.first?.slot ?? NO_SLOT;
+    for (let { first } = this.#heap; first !== undefined; { first } = this.#heap) {
+      if (this.#fits(first)) return first.slot;
+      this.#heap.pop();
+    }
+    return NO_SLOT;
+  }
+
+  /** Returns whether the job may be given. The first of a tube that may not ends its part. */
+  #fits({ source, slot }: Cursor): boolean {
+    if (this.#jobs.costOf(slot) <= source.left) return true;
+    source.left = 0;
+    return false;
   }
 
   /** Returns the next best job, or NO_SLOT. */
@@ -119,9 +136,9 @@ class ReadyWalk {
     for (;;) {
       const best = this.#heap.pop();
       if (best === undefined) return NO_SLOT;
+      if (!this.#fits(best)) continue;
       const { source, position, slot } = best;
-      if (source.left === 0) continue;
-      source.left--;
+      source.left -= this.#jobs.costOf(slot);
       assert(slot !== NO_SLOT, "a walk gives jobs");
       const { ready, groups } = source.tube;
       if (groups !== undefined) this.isUnsure = true;
@@ -355,7 +372,7 @@ export class BatchReserves {
     return false;
   }
 
-  /** Returns how many jobs of the tube its rate limiter and limits allow now. */
+  /** Returns what jobs of the tube may cost now, by its rate limiter and limits. */
   #givesNow({ limiter, inWork }: Tube, nowMs: number): number {
     return limiter === undefined ? Number.POSITIVE_INFINITY : limiter.gives(inWork, nowMs);
   }
@@ -396,6 +413,9 @@ export class BatchReserves {
     if (this.#core.jobs.pageOf(slot).bodyBytes[rowOf(slot)]! > bodyBytes) return NO_SLOT;
     const tube = this.#core.tubeOf(slot);
     if (!tube.open || !session.watches.has(tube)) return NO_SLOT;
+    // It may cost more than the job that is next now.
+    const cost = this.#core.jobs.costOf(slot);
+    if (tube.limiter?.isOpen(tube.inWork, nowMs, cost) === false) return NO_SLOT;
     // Among groups, only the group whose turn it is gives a job.
     if (tube.groups !== undefined && tube.ready.top !== slot) return NO_SLOT;
     if (this.#core.isOverdue(slot, nowMs)) return NO_SLOT;

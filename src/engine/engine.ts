@@ -30,14 +30,16 @@ export const BYTES_OF = {
   /** The job's row, index entry and heap position. Body and attributes are in the arena. */
   job: 112,
   /** The job's row in a page where some jobs have attributes. */
-  extras: 36,
+  extras: 38,
   /** A page's columns for failures, if a job on it has failed. The failures are in the arena. */
   failurePage: 65536,
   tube: 512,
   watch: 256,
   /** A watched tube's share, besides its watch, if the session has weights. */
   share: 256,
-  group: 320,
+  group: 400,
+  /** The token bucket of a group that has jobs. */
+  bucket: 128,
   /** The key's row and entry. The key itself is in the arena. */
   key: 64,
   retiredLimiter: 200,
@@ -54,7 +56,7 @@ export const BYTES_OF = {
 
 /** Maximum bytes that one more put may add, besides its body. */
 export const PUT_BYTES: number =
-  BYTES_OF.job + BYTES_OF.extras + BYTES_OF.tube + BYTES_OF.group + BYTES_OF.key;
+  BYTES_OF.job + BYTES_OF.extras + BYTES_OF.tube + BYTES_OF.group + BYTES_OF.bucket + BYTES_OF.key;
 
 export { Outcome } from "./jobs/ends.ts";
 export { ReserveOutcome } from "./queue-core.ts";
@@ -81,8 +83,9 @@ export class Engine extends QueueCore {
       jobs.spareExtras.rows * BYTES_OF.extras +
       jobs.failurePages * BYTES_OF.failurePage +
       tubes.size * BYTES_OF.tube +
-      tubes.retiredLimiters.size * BYTES_OF.retiredLimiter +
+      (tubes.retiredLimiters.size + tubes.retiredBuckets.size) * BYTES_OF.retiredLimiter +
       jobs.groups * BYTES_OF.group +
+      jobs.buckets * BYTES_OF.bucket +
       this.waiters.watches * BYTES_OF.watch +
       this.waiters.shares * BYTES_OF.share +
       this.policies.keys.table.size * BYTES_OF.key +

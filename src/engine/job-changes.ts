@@ -82,6 +82,8 @@ export class JobChanges {
       this.#core.queues.becomeBuried(slot, tube, nowMs);
     }
     this.#core.records?.updated(slot);
+    // A job that costs less may be next now.
+    this.#core.serveIfLimited(tube, nowMs);
   }
 
   /**
@@ -119,6 +121,7 @@ export class JobChanges {
         this.#core.runDueAndServe(there, nowMs);
         this.#core.dropIfUnused(there);
       }
+      this.#core.serveIfLimited(tube, nowMs);
       this.#core.dropIfUnused(tube);
     } else if (target === tube.name) this.delay(slot, tube, delayMs ?? 0, nowMs);
     else this.#handOn(slot, tube, target, delayMs ?? 0, nowMs);
@@ -232,6 +235,7 @@ export class JobChanges {
     this.#core.policies.moveTo(slot, tube, target, asReady, nowMs);
     this.#core.runDueAndServe(there, nowMs);
     this.#core.dropIfUnused(there);
+    this.#core.serveIfLimited(tube, nowMs);
     this.#core.dropIfUnused(tube);
     return MoveOutcome.Moved;
   }
@@ -276,7 +280,7 @@ export class JobChanges {
     if (attributes.onDuplicate === OnDuplicate.Replace)
       return this.#replace(slot, job, body, attributes, nowMs);
     return attributes.onDuplicate === OnDuplicate.Escalate
-      ? this.#escalate(slot, job)
+      ? this.#escalate(slot, job, nowMs)
       : this.#debounce(slot, job, attributes, nowMs);
   }
 
@@ -309,7 +313,7 @@ export class JobChanges {
     this.#core.queues.expireAt(slot, tube, attributes.expiresAtMs > 0 ? attributes.expiresAtMs : usualMs);
     this.#core.queues.reprioritise(slot, tube, job.pri);
     this.#core.queues.leave(slot);
-    stored.exchange(page.extras, row, cell, fixed.length, attributes.untilReserve);
+    stored.exchange(page.extras, row, cell, fixed, attributes.untilReserve);
     if (attributes.uniqueUntilMs > 0) this.#core.policies.keys.lastUntil(slot, attributes.uniqueUntilMs);
     const isLost = attributes.lost !== undefined && !this.#core.batches.waits(slot);
     if (attributes.namesBatch) this.#core.batches.join(slot, attributes);
@@ -361,11 +365,13 @@ export class JobChanges {
   }
 
   /** Raises the priority of a waiting job to that of a put. */
-  #escalate(slot: number, { pri }: NewJob): Outcome {
+  #escalate(slot: number, { pri }: NewJob, nowMs: number): Outcome {
     if (pri >= this.#core.jobs.pageOf(slot).pri[rowOf(slot)]!) return Outcome.Kept;
-    this.#core.queues.reprioritise(slot, this.#core.tubeOf(slot), pri);
+    const tube = this.#core.tubeOf(slot);
+    this.#core.queues.reprioritise(slot, tube, pri);
     assert(this.#core.jobs.pageOf(slot).pri[rowOf(slot)] === pri, "a priority fits into its column");
     this.#core.records?.updated(slot);
+    this.#core.serveIfLimited(tube, nowMs);
     return Outcome.Escalated;
   }
 

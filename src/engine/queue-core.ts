@@ -17,6 +17,7 @@ import type { JobStore } from "./policies/job-store.ts";
 import { NO_ROW } from "./policies/key-table.ts";
 import { Policies, PutVerdict, spanOf } from "./policies/policies.ts";
 import { BestHeap } from "./queues/heaps.ts";
+import type { JobGroups } from "./queues/job-groups.ts";
 import { WAITS_UNTIL_MS } from "./state/batch-table.ts";
 import type { Meter } from "./state/effects.ts";
 import { ReadyOrder } from "./state/ready-order.ts";
@@ -178,7 +179,7 @@ export class QueueCore extends ShardState {
     }
   }
 
-  /** Serves tubes whose rate limiters have a token again. */
+  /** Serves tubes whose rate limiters or groups have tokens again. */
   #serveRefilled(nowMs: number): void {
     while (this.rateTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.rateTimers.first;
@@ -189,8 +190,9 @@ export class QueueCore extends ShardState {
   }
 
   #forgetFullLimiters(nowMs: number): void {
-    const { retiredLimiters } = this.tubes;
+    const { retiredLimiters, retiredBuckets } = this.tubes;
     while (retiredLimiters.nextAtMs <= nowMs && this.#mayRunDue()) retiredLimiters.forgetNext();
+    while (retiredBuckets.nextAtMs <= nowMs && this.#mayRunDue()) retiredBuckets.forgetNext();
   }
 
   #sessionDue(session: Session, nowMs: number): void {
@@ -651,6 +653,8 @@ export class QueueCore extends ShardState {
     // The log treats reserved jobs as ready; this one must not return as buried or delayed after a
     // restart.
     if (state !== JobState.Ready) this.records?.updated(slot);
+    // A job that costs less may be next now.
+    else this.serveIfLimited(this.tubeOf(slot), nowMs);
     return Outcome.Done;
   }
 
@@ -1030,16 +1034,28 @@ export class QueueCore extends ShardState {
 
   /** Updates whether the tube gives jobs now, and the timer of its rate limiter. */
   #setOpen(tube: Tube, nowMs: number): void {
-    const { limiter, paused } = tube;
+    const { limiter, paused, groups } = tube;
     const wasOpen = tube.open;
-    tube.open = !paused && (limiter === undefined || limiter.isOpen(tube.inWork, nowMs));
+    if (limiter !== undefined && groups !== undefined) this.#refill(tube, groups, nowMs);
+    const cost = limiter === undefined ? 1 : this.jobs.costOf(tube.ready.top);
+    tube.open = !paused && (limiter === undefined || limiter.isOpen(tube.inWork, nowMs, cost));
     if (tube.open && !wasOpen) this.queues.improved(tube);
     if (limiter === undefined) return;
-    const tokenAtMs = paused ? Number.POSITIVE_INFINITY : limiter.tokenAtMs(nowMs);
-    this.rateTimers.set(tube.limiterTimer, tokenAtMs);
+    const tokenAtMs = paused ? Number.POSITIVE_INFINITY : limiter.tokenAtMs(nowMs, cost);
+    this.rateTimers.set(tube.limiterTimer, Math.min(tokenAtMs, groups?.nextAtMs ?? tokenAtMs));
     if (!wasOpen || tube.open || tokenAtMs === Number.POSITIVE_INFINITY) return;
     tube.counts.rateWaits++;
     this.rateWaits++;
+  }
+
+  /** Finds the groups that lack tokens, and lets those go on that have them again. */
+  #refill(tube: Tube, groups: JobGroups, nowMs: number): void {
+    while (groups.nextAtMs <= nowMs && this.#mayRunDue()) groups.refillNext(nowMs);
+    groups.refill(nowMs);
+    if (groups.waits === 0) return;
+    tube.counts.groupRateWaits += groups.waits;
+    this.groupRateWaits += groups.waits;
+    groups.waits = 0;
   }
 
   // --- a reservation begins -------------------------------------------------------------------
@@ -1088,7 +1104,9 @@ export class QueueCore extends ShardState {
     const tube = this.tubeOf(slot);
     if (tube.limiter === undefined) return;
     assert(tube.inWork > 0, "a job that was taken is counted as held");
-    tube.limiter.took(nowMs);
+    const cost = this.jobs.costOf(slot);
+    tube.limiter.took(nowMs, cost);
+    if (extras !== undefined) tube.groups?.took(extras.groupRow[rowOf(slot)]!, cost, nowMs);
     this.#setOpen(tube, nowMs);
   }
 
@@ -1163,7 +1181,7 @@ export class QueueCore extends ShardState {
   #drop(tube: Tube): void {
     assert(tube.readyAt < 0 && tube.urgentJobs === 0, "a deleted tube has no ready job");
     assert(tube.bytes === 0, "a tube without jobs has no bytes");
-    assert(tube.handedJobs === 0, "a deleted tube has no job in transit");
+    assert(tube.handedJobs === 0 && tube.extraWork === 0, "a deleted tube has no held job");
     if (CHECKED) assert(tube.delayTimer.position < 0, "a tube without delayed jobs has no timer for them");
     if (CHECKED) assert(tube.expiryTimer.position < 0, "a tube without expiring jobs has no timer for them");
     if (CHECKED) assert(this.waiters.longest(tube) === undefined, "no session waits for a deleted tube");
@@ -1361,14 +1379,14 @@ export class QueueCore extends ShardState {
   applySettings(tube: Tube, looks: number, nowMs: number): number {
     const { policy } = this.tubes.applySettings(tube, nowMs);
     if (tube.limiter === undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
-    tube.groups?.limit(policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY);
+    tube.groups?.limit(policy);
     assert(tube.limiter === undefined || policy !== undefined, "a rate limiter comes from a setting");
     return this.settleGroups(tube, looks, nowMs);
   }
 
   /** Continues with a tube whose groups lack its settings; returns the remaining `looks`. */
   settleGroups(tube: Tube, looks: number, nowMs: number): number {
-    const left = tube.groups?.settle(looks) ?? looks;
+    const left = tube.groups?.settle(looks, nowMs) ?? looks;
     assert(left <= looks, "a budget of looks never grows");
     this.#setOpen(tube, nowMs);
     this.#serve(tube, nowMs);

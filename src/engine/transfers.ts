@@ -64,7 +64,9 @@ export class Transfers {
     this.#core.policies.keys.depart(slot, nowMs);
     this.#core.leave(slot, nowMs);
     this.#core.batches.travels(slot, 1);
-    this.#core.queues.becomeMoving(slot, this.#core.tubeOf(slot), transfer);
+    const tube = this.#core.tubeOf(slot);
+    this.#core.queues.becomeMoving(slot, tube, transfer);
+    this.#core.serveIfLimited(tube, nowMs);
   }
 
   /** Returns the state that a moving job had before. */

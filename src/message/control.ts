@@ -171,6 +171,7 @@ export interface JobOptions {
   readonly unique: string | undefined;
   readonly group: string | undefined;
   readonly weight: number;
+  readonly cost: number;
   /** Context: `<name>:<value>`. */
   readonly meta: readonly string[];
 }

@@ -28,6 +28,8 @@ export const Attribute = {
    * record has an id of its own.
    */
   KeyJob: 8,
+  /** u16, 1 to 1000. Records of older servers lack it: the job costs 1 then. */
+  Cost: 9,
   // Of a schedule (message/schedule-record.ts).
   /** 1 to 128 bytes. */
   ScheduleName: 13,
@@ -142,6 +144,12 @@ export function findAttribute(bytes: Uint8Array, start: number, end: number, tag
     at = next;
   }
   return -1;
+}
+
+/** Returns the value of a u16 in `bytes[0, end)`; 1, the default of all of them, without it. */
+export function wholeAttribute(bytes: Uint8Array, end: number, tag: number): number {
+  const at = findAttribute(bytes, 0, end, tag);
+  return at < 0 ? 1 : bytes[at]! | (bytes[at + 1]! << 8);
 }
 
 /** Returns the pairs of `meta` in a list of attributes, Latin-1. */

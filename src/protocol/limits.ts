@@ -23,6 +23,8 @@ export const BATCH_JOBS_MAX = 1000;
 export const BATCH_BYTES_MAX = 1048576;
 /** Maximum weight of a group, and of a watched tube. */
 export const WEIGHT_MAX = 1000;
+/** Maximum of what a job takes of limits and shares. */
+export const COST_MAX = 1000;
 
 /**
  * Maximum bytes of a job's `meta` in a reply: one ` meta=` for each of at most 255 pairs, which

@@ -2,7 +2,7 @@
 // shard.
 
 import { SETTINGS } from "../schema/setting.ts";
-import { U32_MAX, WEIGHT_MAX } from "./limits.ts";
+import { COST_MAX, U32_MAX, WEIGHT_MAX } from "./limits.ts";
 
 /**
  * Tags of options, 1 to 255. Only threads of one process exchange them. 48 to 79 are those of the
@@ -32,6 +32,7 @@ export const OptionTag = {
   OnDuplicate: 38,
   DebounceMax: 39,
   Meta: 40,
+  Cost: 41,
   As: 80,
   Tube: 81,
   /** The name of a schedule, an argument that travels as the first of the options. */
@@ -191,6 +192,7 @@ export const PUT_OPTIONS: readonly OptionRow[] = [
   { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
   { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
   { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },
+  { name: "cost", tag: OptionTag.Cost, kind: OptionKind.Number, min: 1, max: COST_MAX, usage: "<1..1000>" },
   { name: "on-duplicate", tag: OptionTag.OnDuplicate, kind: OptionKind.Word, words: ON_DUPLICATE_WORDS, usage: ON_DUPLICATE_WORDS.join("|") },
   { name: "meta", tag: OptionTag.Meta, kind: OptionKind.Pair, repeats: true, usage: "<name>:<value>" },
   { name: "debounce-max", tag: OptionTag.DebounceMax, kind: OptionKind.Duration, usage: "<duration>" },

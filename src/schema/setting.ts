@@ -49,6 +49,8 @@ const ROWS = {
   rate: row("rate", { unset: "", label: "rate", hint: "such as 10/1" }),
   burst: row("number", { min: 1, unset: 1, label: "burst", hint: "jobs at once, after a pause" }),
   groupMaxReserved: row("number", { min: 1, unset: UNLIMITED, label: "reserved in a group", hint: "at the same time" }),
+  groupRate: row("rate", { unset: "", label: "rate of a group", hint: "such as 10/1" }),
+  groupBurst: row("number", { min: 1, unset: 1, label: "burst of a group", hint: "jobs at once, after a pause" }),
   maxGroups: row("number", { unset: GROUPS_MAX, label: "groups at most", hint: "" }),
   paused: row("word", { words: { no: "no", yes: "yes" }, unset: "no", label: "paused", hint: "until it is set again, restarts included" }),
 };

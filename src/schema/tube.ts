@@ -64,6 +64,7 @@ export const COUNTERS = {
   duplicates: { policy: "duplicates", shard: "putDuplicates", says: "Puts whose unique key another job had." },
   refusals: { policy: "rejected", shard: "putRefusals", says: "Puts that a limit of the tube refused." },
   rateWaits: { policy: "rateWaits", shard: "rateWaits", says: "How often the tube used up its rate, so that jobs had to wait." },
+  groupRateWaits: { policy: "groupRateWaits", shard: "groupRateWaits", says: "How often a group of the tube used up its rate, so that its jobs had to wait." },
 } as const satisfies Readonly<Record<string, CounterRow>>;
 
 const namesOf = <Name extends string>(rows: Readonly<Record<Name, unknown>>): readonly Name[] =>
@@ -76,9 +77,12 @@ export const OLDEST_NAMES: readonly (keyof typeof OLDEST)[] = namesOf(OLDEST);
 
 type PolicyCount = keyof typeof POLICY_COUNTS;
 export const POLICY_COUNT_NAMES: readonly PolicyCount[] = namesOf(POLICY_COUNTS);
-/** The counts of a tube's policies. inspect-tube doesn't have `rateWaits`. */
-export type PolicyCounts = Record<PolicyCount | "rateWaits", number>;
-export const NO_COUNTS: Readonly<PolicyCounts> = eachOf([...POLICY_COUNT_NAMES, "rateWaits"], () => 0);
+/** The counts of a tube's policies. inspect-tube doesn't have the waits for a rate. */
+export type PolicyCounts = Record<PolicyCount | "rateWaits" | "groupRateWaits", number>;
+export const NO_COUNTS: Readonly<PolicyCounts> = eachOf(
+  [...POLICY_COUNT_NAMES, "rateWaits", "groupRateWaits"],
+  () => 0,
+);
 
 /** Counters in the history of the server, and in those of tubes, in storage order. */
 type Recorded<Histories> = {

@@ -41,6 +41,9 @@ const held = (count: number): Iterable<string> =>
   );
 const tubes = (count: number): Iterable<string> => lines(count, (n) => `use q${n}\r\n${put}`);
 const watched = (count: number): Iterable<string> => lines(count, (n) => `watch q${n}`);
+/** A job of each group, of different costs. */
+const ofGroups = (count: number): Iterable<string> =>
+  lines(count, (n) => `put-in-tube g 5 0 600 1 group=k${n} cost=${(n % 7) + 1}\r\nx`);
 const batches = (count: number): Iterable<string> => lines(count, (n) => `open-batch b${n}`);
 /** A schedule for each name, on one shard; the names fall, so that each is before all others. */
 const schedules = (count: number): Iterable<string> =>
@@ -91,6 +94,16 @@ export const ATTACKS: readonly Attack[] = [
   { name: "reserve from a tube with many groups",
     prepare: (count) => both(["watch g\r\n"], lines(count, (n) => `put-in-tube g 5 0 600 1 group=k${n}\r\nx`)),
     line: () => "reserve-with-timeout 0", beanstalkd: false },
+  { name: "reserve from a tube with many groups and rates",
+    prepare: (count) => both(["watch g\r\n", "set-tube g group-rate=1/600\r\n"], ofGroups(count), ofGroups(count)),
+    line: () => "reserve-with-timeout 0", beanstalkd: false },
+  { name: "reserve from many groups that have their tokens again",
+    prepare: (count) => both(["watch g\r\n", "set-tube g group-rate=1/1\r\n"], ofGroups(count), ofGroups(count), lines(count, () => "reserve-with-timeout 0")),
+    line: () => "reserve-with-timeout 0", beanstalkd: false },
+  { name: "set-tube of the rate of many groups", prepare: (count) => both(["watch g\r\n"], ofGroups(count)),
+    line: (n) => `set-tube g group-rate=${(n % 3) + 1}/60 group-max-reserved=${(n % 2) + 1}`, beanstalkd: false },
+  { name: "put and delete of one job for many groups with rates", prepare: () => ["set-tube g group-rate=1/600\r\n", "watch g\r\n"],
+    line: (n) => `put-in-tube g 5 0 600 1 group=k${n}\r\nx\r\nreserve-with-timeout 0`, beanstalkd: false },
   { name: "put with many unique keys", prepare: (count) => lines(count, (n) => `put-in-tube u 5 0 600 1 unique=k${n}\r\nx`),
     line: (n) => `put-in-tube u 5 0 600 1 unique=k${n}\r\nx`, beanstalkd: false },
   { name: "inspect-tube with many groups",

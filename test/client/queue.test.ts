@@ -107,11 +107,11 @@ type Case = readonly [what: string, call: (queue: TextQueue) => unknown, lines: 
 
 const PUT: PutOptions = {
   ...{ pri: 1, delay: 2.5, ttr: 3, unique: "u", uniqueFor: 4, uniqueUntil: "reserve" },
-  ...{ onDuplicate: "debounce", debounceMax: 5, group: "g", weight: 6, ttl: 7, batch: "b" },
+  ...{ onDuplicate: "debounce", debounceMax: 5, group: "g", weight: 6, cost: 9, ttl: 7, batch: "b" },
   ...{ after: "c", afterAny: "d", meta: { n: "v", o: "w" } },
 };
 const PUT_TEXT =
-  "unique=u unique-for=4 unique-until=reserve on-duplicate=debounce debounce-max=5 group=g weight=6 ttl=7 " +
+  "unique=u unique-for=4 unique-until=reserve on-duplicate=debounce debounce-max=5 group=g weight=6 cost=9 ttl=7 " +
   "batch=b after=c after-any=d meta=n:v meta=o:w";
 const INSERTED = { id: 7, duplicate: false, outcome: "inserted" };
 
@@ -154,11 +154,19 @@ const CASES: readonly Case[] = [
     (queue) =>
       queue.tube("m-*").set({
         ...{ maxAttempts: 1, backoff: 2, backoffMax: 3, ttl: 4, maxJobs: 5, maxBytes: 6, maxReserved: 7 },
-        ...{ burst: 8, groupMaxReserved: 9, maxGroups: null, deadLetter: "d", expire: "bury", rate: "5/1" },
+        ...{
+          burst: 8,
+          groupMaxReserved: 9,
+          groupRate: "7/2",
+          maxGroups: null,
+          deadLetter: "d",
+          expire: "bury",
+          rate: "5/1",
+        },
       }),
     [
       "set-tube m-* max-attempts=1 backoff=2 backoff-max=3 ttl=4 max-jobs=5 max-bytes=6 max-reserved=7 " +
-        "burst=8 group-max-reserved=9 max-groups= dead-letter=d expire=bury rate=5/1",
+        "burst=8 group-max-reserved=9 group-rate=7/2 max-groups= dead-letter=d expire=bury rate=5/1",
     ],
   ],
   [

@@ -260,6 +260,7 @@ const PUT_OPTIONS: Options = {
   ttl: isDuration,
   group: isKey,
   weight: upTo(1n, 1000n),
+  cost: upTo(1n, 1000n),
   "on-duplicate": (text) => ["refuse", "keep", "replace", "escalate", "debounce"].includes(text),
   "debounce-max": isDuration,
   batch: (text) => NAME.test(text),
@@ -286,6 +287,8 @@ const SETTINGS: Options = {
   rate: orNothing(isRate),
   burst: orNothing(upTo(1n, U32_MAX)),
   "group-max-reserved": orNothing(upTo(1n, U32_MAX)),
+  "group-rate": orNothing(isRate),
+  "group-burst": orNothing(upTo(1n, U32_MAX)),
   "max-groups": orNothing(upTo(0n, U32_MAX)),
   paused: orNothing((text) => text === "yes" || text === "no"),
 };

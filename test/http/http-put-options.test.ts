@@ -129,7 +129,7 @@ describe("options of a put over HTTP", () => {
           { body: "0", unique: "a", pri: 5 },
           { body: "1", unique: "a" },
           { body: "2", unique: "b c" },
-          { body: "3", group: "g\u00fc", weight: 3, ttl: 99.5 },
+          { body: "3", group: "g\u00fc", weight: 3, cost: 4, ttl: 99.5 },
         ],
       },
       "?pri=7&group=all",
@@ -140,7 +140,7 @@ describe("options of a put over HTTP", () => {
     assert.match(refused.detail, /"\/unique" must be 1 to 200 bytes/);
     const [one, four] = [await job(id), await job(last.id)];
     assert.deepEqual([one.pri, one.group, one.weight, one.expiresIn], [5, "all", 1, null]);
-    assert.deepEqual([four.pri, four.group, four.weight, four.unique], [7, "g\u00fc", 3, null]);
+    assert.deepEqual([four.pri, four.group, four.weight, four.unique, four.cost], [7, "g\u00fc", 3, null, 4]);
     assert.ok(four.expiresIn > 90 && four.expiresIn <= 99.5);
   });
 
@@ -203,6 +203,7 @@ describe("options of a put over HTTP", () => {
       [{ ttl: -1 }, /"\/ttl" must be at least 0/],
       [{ weight: 0 }, /"\/weight" must be at least 1/],
       [{ weight: 1001 }, /"\/weight" must be at most 1000/],
+      [{ cost: 1001 }, /"\/cost" must be at most 1000/],
     ];
     for (const [json, said] of refused) {
       const { status, json: problem } = await put("refused", { body: "x", ...json });

@@ -39,7 +39,7 @@ const STORY: readonly (readonly [line: string, reply: RegExp])[] = [
   ["bury 4 1", /^BURIED/],
   // All options, and attempts that are used up in part.
   [
-    "put-in-tube full-1 5 0 60 4 unique=k unique-for=4000 ttl=3000 group=g weight=4 meta=trace:1 meta=tenant:acme\r\nfull",
+    "put-in-tube full-1 5 0 60 4 unique=k unique-for=4000 ttl=3000 group=g weight=4 cost=5 meta=trace:1 meta=tenant:acme\r\nfull",
     /^INSERTED 6/,
   ],
   ["reserve-job 6", /^RESERVED/],

@@ -248,7 +248,7 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
     assert.equal(await say("set-tube dying max-attempts=1"), "SET");
     const members: string[] = [];
     for (const tube of ["a", "b", "c", "d", "e", "f"])
-      members.push(await put(tube, `batch=import meta=trace:${tube} group=g weight=3`));
+      members.push(await put(tube, `batch=import meta=trace:${tube} group=g weight=3 cost=2`));
     const dead = await put("dying", "batch=import");
     const after = await put("calls", "after=import meta=why:after");
     const afterAny = await put("calls", "after-any=import meta=why:any weight=2");

@@ -242,6 +242,7 @@ export class ExtensionDraws {
       ttlMs: random.pick([0, 0, 0, 500, 1500, 3000]),
       group: random.pick(["", "", "g", "h", "i"]),
       weight: random.pick([1, 1, 2, 300]),
+      cost: random.pick([1, 1, 1, 2, 5]),
       onDuplicate: key === "" ? "refuse" : ON_DUPLICATE[chance % ON_DUPLICATE.length]!,
       ...{ batch: "", after: "", afterAny: false },
     };
@@ -273,7 +274,12 @@ export class ExtensionDraws {
 
   #rateSettings(): command.SettingValueChanges {
     const random = this.#simulation.random;
-    return { rate: random.pick([undefined, undefined, ...RATES]), burst: random.pick([undefined, 1, 3]) };
+    return {
+      rate: random.pick([undefined, undefined, ...RATES]),
+      burst: random.pick([undefined, 1, 3]),
+      groupRate: random.pick([undefined, undefined, ...RATES]),
+      groupBurst: random.pick([undefined, 1, 3]),
+    };
   }
 
   #farSettings(): command.SettingValueChanges {

@@ -82,7 +82,7 @@ describe("what all tools understand", () => {
 
   it("puts jobs with all options of put-in-tube", async () => {
     const options = ["--unique", "k1", "--unique-for", "1h", "--ttl", "2h", "--group", "g"];
-    const more = ["--weight", "3", "--meta", "a:b", "--meta", "c:d"];
+    const more = ["--weight", "3", "--cost", "4", "--meta", "a:b", "--meta", "c:d"];
     const first = await here("put", "options", "x", ...options, ...more);
     const id = first.stdout.trim();
     assert.match(id, /^\d+$/, first.stderr);

@@ -180,7 +180,7 @@ function jobActions(job: JobRow, { act, may }: PageContext): Part {
 
 /** Returns the properties that come from the tube's policies and the put's options. */
 function policyFacts(job: JobRow): [string, string | Part][] {
-  const { origin, unique, group, expiresIn, batch } = job;
+  const { origin, unique, group, cost, expiresIn, batch } = job;
   return [
     ...(batch === null
       ? []
@@ -194,6 +194,7 @@ function policyFacts(job: JobRow): [string, string | Part][] {
     ...(expiresIn === null ? [] : [["expires in", duration(expiresIn)] as [string, string]]),
     ...(unique === null ? [] : [["unique key", nameOf(unique)] as [string, Part]]),
     ...(group === null ? [] : [["group", nameOf(group)] as [string, Part]]),
+    ...(cost === 1 ? [] : [["cost", exact(cost)] as [string, string]]),
   ];
 }
 

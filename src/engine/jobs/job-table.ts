@@ -47,7 +47,7 @@ export const FlowFlag = {
 // Properties that few jobs have: attributes, a TTL, a unique key, a death. The first such job of a
 // page creates a block of columns for the whole page; other pages pay nothing.
 
-const EXTRAS_ROW_BYTES = 8 + 4 * 6 + 2 + 1 + 1;
+const EXTRAS_ROW_BYTES = 8 + 4 * 6 + 2 * 2 + 1 + 1;
 
 export class JobExtras {
   /** Expiry time in monotonic ms; 0 for never. */
@@ -67,6 +67,8 @@ export class JobExtras {
   /** Number of the job's group in its tube; 0 for none. */
   readonly groupRow: Int32Array;
   readonly attributeBytes: Uint16Array;
+  /** What the job costs beyond 1. */
+  readonly extraCost: Uint16Array;
   readonly originBytes: Uint8Array;
   /** A DeathReason in the low three bits, and flags. */
   readonly flags: Uint8Array;
@@ -92,6 +94,7 @@ export class JobExtras {
     this.keyRow = new Int32Array(buffer, next(4), rows).fill(-1);
     this.groupRow = new Int32Array(buffer, next(4), rows);
     this.attributeBytes = new Uint16Array(buffer, next(2), rows);
+    this.extraCost = new Uint16Array(buffer, next(2), rows);
     this.originBytes = new Uint8Array(buffer, next(1), rows);
     this.flags = new Uint8Array(buffer, next(1), rows);
     this.#buffer = buffer;
@@ -136,6 +139,7 @@ export class JobExtras {
     this.keyRow[row] = -1;
     this.groupRow[row] = 0;
     this.attributeBytes[row] = 0;
+    this.extraCost[row] = 0;
     this.originBytes[row] = 0;
     this.flags[row] = 0;
   }
@@ -364,8 +368,9 @@ export class JobTable {
   readonly pages: (JobPage | undefined)[] = [];
   /** Number of jobs in the table. */
   live = 0;
-  /** Number of groups that tubes remember. */
+  /** Number of groups that tubes remember, and of buckets that they have. */
   groups = 0;
+  buckets = 0;
   /** Memory of the pages, in bytes. */
   reservedBytes = 0;
   /** No page below this number has a free row. */
@@ -386,6 +391,12 @@ export class JobTable {
    */
   pageOf(slot: number): JobPage {
     return this.pages[slot >>> PAGE_BITS]!;
+  }
+
+  /** Returns what a job takes of limits and shares, 1 or more; 1 for NO_SLOT. */
+  costOf(slot: number): number {
+    if (slot === NO_SLOT) return 1;
+    return 1 + (this.pageOf(slot).extras?.extraCost[rowOf(slot)] ?? 0);
   }
 
   /**

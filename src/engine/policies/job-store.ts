@@ -6,7 +6,13 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1, Memory } from "../../base/bytes.ts";
 import * as attribute from "../../protocol/job-attribute.ts";
-import { Attribute, type AttributeWriter, DeathReason, findAttribute } from "../../protocol/job-attribute.ts";
+import {
+  Attribute,
+  type AttributeWriter,
+  DeathReason,
+  findAttribute,
+  wholeAttribute,
+} from "../../protocol/job-attribute.ts";
 import { JobCounter } from "../../schema/job.ts";
 import { NOTHING_SET } from "../../schema/setting.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
@@ -41,6 +47,7 @@ export const LONG_AGO_MS: number = Number.MIN_VALUE;
 const CARRIED: ReadonlySet<number> = new Set([
   attribute.Attribute.UntilReserve,
   attribute.Attribute.Weight,
+  attribute.Attribute.Cost,
   attribute.Attribute.Meta,
 ]);
 
@@ -70,6 +77,7 @@ export class StoredAttributes {
     if (fixed.length > 0) {
       extras.attributes[row] = bodies.allocate(fixed.length);
       extras.attributeBytes[row] = fixed.length;
+      extras.extraCost[row] = wholeAttribute(fixed.bytes, fixed.length, Attribute.Cost) - 1;
       bodies.write(extras.attributes[row]!, 0, fixed.bytes, 0, fixed.length);
     }
     if (origin.length > 0) this.setOrigin(extras, row, origin);
@@ -127,11 +135,12 @@ export class StoredAttributes {
     return cell;
   }
 
-  /** Gives a job other immutable attributes, which are stored already. */
-  exchange(extras: JobExtras, row: number, cell: number, length: number, untilReserve: boolean): void {
+  /** Gives a job other immutable attributes, `fixed`, which are stored already. */
+  exchange(extras: JobExtras, row: number, cell: number, fixed: Uint8Array, untilReserve: boolean): void {
     this.#shard.bodies.free(extras.attributes[row]!);
     extras.attributes[row] = cell;
-    extras.attributeBytes[row] = length;
+    extras.attributeBytes[row] = fixed.length;
+    extras.extraCost[row] = wholeAttribute(fixed, fixed.length, Attribute.Cost) - 1;
     if (untilReserve) extras.flags[row]! |= ExtraFlag.UntilReserve;
   }
 
@@ -283,8 +292,7 @@ export class GroupMembership {
     const bytes = this.#attributes.fixedOf(extras, row);
     const key = textAttribute(bytes, bytes.length, Attribute.Group);
     if (key === "") return;
-    const inWorkMax = tube.policy?.groupMaxReserved ?? Number.POSITIVE_INFINITY;
-    const groups = tube.makeGroups(inWorkMax, this.#onGroupChanged);
+    const groups = tube.makeGroups(this.#shard.tubes.retiredBuckets, this.#onGroupChanged);
     const number = groups.join(key);
     assert(number !== NO_GROUP, "a group with a key has a number of its own");
     extras.groupRow[row] = number;
@@ -298,8 +306,7 @@ export class GroupMembership {
     const number = extras.groupRow[row]!;
     if (number === NO_GROUP) return;
     const bytes = this.#attributes.fixedOf(extras, row);
-    const weightAt = findAttribute(bytes, 0, bytes.length, Attribute.Weight);
-    const weight = weightAt < 0 ? 1 : bytes[weightAt]! | (bytes[weightAt + 1]! << 8);
+    const weight = wholeAttribute(bytes, bytes.length, Attribute.Weight);
     assert(tube.groups !== undefined, "the tube of a job with a group has groups");
     tube.groups.weigh(number, weight, by);
   }

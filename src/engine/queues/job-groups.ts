@@ -9,11 +9,21 @@
 // weight, and advances the time by 1 / total weight of all groups that have a job to give. A group
 // without jobs is remembered until the time has passed its turn. If it were forgotten at once, a
 // group that returns with a job now and then would always be first.
+//
+// One job that costs more than others may be more than its group's share of the workers can do at a
+// time, so shares of work can't be seen in what is held now. From the first such job on, groups go
+// by their turns alone, and a reservation postpones the turn by cost / weight. The time is then the
+// earliest turn of those that have a job to give: so no group loses what it still has to get.
+//
+// With a rate, each group has a token bucket. A group that lacks the tokens for its next job is
+// blocked until they are there. Only `refill` knows the time: it judges the groups that changed.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import { NOTHING_SET, type SettingValues } from "../../schema/setting.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { IndexedHeap } from "./heaps.ts";
 import { PriHeap, ReadyHeap } from "./job-heaps.ts";
+import { type BucketSettings, type RetiredLimiters, TokenBucket } from "./token-bucket.ts";
 
 /** The group of jobs that name none. */
 export const NO_GROUP = 0;
@@ -28,18 +38,27 @@ interface Group {
   weighedBy: number;
   /** Number of jobs in any state, including those in work. */
   jobs: number;
-  /** Number of reserved jobs, and of held jobs in transit to another shard. */
+  /** What its reserved jobs cost, and held ones in transit to another shard. */
   inWork: number;
   /** When the group's next job is due, in virtual time. */
   turn: number;
-  /** Whether the group has ready jobs, but also reached its limit of jobs in work. */
+  /** `inWork` as it counts in the order, 0 if groups go by their turns alone. */
+  workInOrder: number;
+  /** Its tokens, while it has jobs and the tube has a rate for groups. */
+  bucket: TokenBucket | undefined;
+  /** When there are tokens for its next job, ms, if it lacks them. */
+  tokenAtMs: number;
+  /** Whether `refill` has to find out if it lacks them. */
+  isUnsure: boolean;
+  /** Whether the group has ready jobs, but also reached a limit. */
   isBlocked: boolean;
   /**
-   * Position among the groups with a job to give or among the blocked ones, and position among the
-   * remembered ones; -1 for none.
+   * Position among the groups with a job to give or among the blocked ones; and positions among
+   * the remembered ones and those that lack tokens; -1 for none.
    */
   position: number;
   idlePosition: number;
+  outPosition: number;
 }
 
 /** Numbers of groups in the order in which they are served. */
@@ -63,7 +82,7 @@ class GroupHeap extends IndexedHeap {
     const rightPri = rightPage.pri[rowOf(right.ready.top)]!;
     if (leftPri !== rightPri) return leftPri < rightPri;
     // Integers, so that equal shares compare as equal.
-    const share = left.inWork * right.weight - right.inWork * left.weight;
+    const share = left.workInOrder * right.weight - right.workInOrder * left.weight;
     if (share !== 0) return share < 0;
     if (left.turn !== right.turn) return left.turn < right.turn;
     return leftPage.id[rowOf(left.ready.top)]! < rightPage.id[rowOf(right.ready.top)]!;
@@ -78,30 +97,54 @@ class GroupHeap extends IndexedHeap {
   }
 }
 
-/** Remembered groups without jobs, by their turns. */
-class IdleGroups extends IndexedHeap {
+/** Groups in the order of one of their times. */
+class GroupTimes extends IndexedHeap {
   readonly #groups: readonly (Group | undefined)[];
+  readonly #time: "turn" | "tokenAtMs";
+  readonly #position: "idlePosition" | "outPosition";
 
-  constructor(groups: readonly (Group | undefined)[]) {
+  constructor(
+    groups: readonly (Group | undefined)[],
+    time: "turn" | "tokenAtMs",
+    position: "idlePosition" | "outPosition",
+  ) {
     super();
     this.#groups = groups;
+    this.#time = time;
+    this.#position = position;
+  }
+
+  /** The earliest time, or Infinity. */
+  get nextAt(): number {
+    return this.top < 0 ? Number.POSITIVE_INFINITY : this.#groups[this.top]![this.#time];
+  }
+
+  /** Removes a group that may be in it. */
+  drop(group: number): void {
+    if (this.positionOf(group) >= 0) this.remove(group);
   }
 
   protected less(a: number, b: number): boolean {
-    return this.#groups[a]!.turn < this.#groups[b]!.turn;
+    return this.#groups[a]![this.#time] < this.#groups[b]![this.#time];
   }
 
   protected positionOf(group: number): number {
-    return this.#groups[group]!.idlePosition;
+    return this.#groups[group]![this.#position];
   }
 
   protected place(group: number, position: number): void {
-    this.#groups[group]!.idlePosition = position;
+    this.#groups[group]![this.#position] = position;
   }
 }
 
 /** Maximum number of groups that one change forgets; `forgetPassed` handles the rest. */
 const FORGOTTEN_AT_ONCE = 64;
+
+/**
+ * How far a group may be behind by turns alone, which is as much as the costliest job: one that was
+ * blocked doesn't get everything later.
+ */
+const BEHIND_MAX = 1000;
 
 /**
  * Additional cost of a group that reaches or leaves its limit, in examinations of an unchanged
@@ -113,32 +156,45 @@ const CHANGE_LOOKS = 9;
 export class JobGroups {
   /** Called when another job may be next, or the same one may have become ready. */
   onChanged: () => void = () => {};
-  /** Maximum number of jobs of a group in work; jobs without a group are not limited. */
+  /** Has the buckets of groups without jobs, by the name of the tube, a blank and the key. */
+  buckets: RetiredLimiters | undefined = undefined;
+  tube = "";
+  /** How often a group began to lack tokens since the engine counted that. */
+  waits = 0;
+  /** What jobs of a group in work may cost; jobs without a group are not limited. */
   #inWorkMax = Number.POSITIVE_INFINITY;
-  /** Groups from this number on may not reflect the current limit yet. */
+  #rate: BucketSettings = { rate: "", burst: 1 };
+  /** Groups from this number on may not reflect the current limits yet. */
   #unsettledFrom = 1;
   readonly #jobs: JobTable;
   readonly #groups: (Group | undefined)[] = [];
   readonly #freeNumbers: number[] = [];
   readonly #byKey = new Map<string, number>();
   readonly #heap: GroupHeap;
-  readonly #idle: IdleGroups;
   readonly #blocked: GroupHeap;
+  readonly #idle: GroupTimes;
+  /** Groups that lack the tokens for their next job. */
+  readonly #out: GroupTimes;
+  /** Groups that changed since the last `refill`, and may lack them. */
+  readonly #unsure: number[] = [];
   /** Ready jobs of all groups. */
   #ready = 0;
   #virtualTime = 0;
+  /** Whether a job has cost more than 1. */
+  #byTurns = false;
   /** Total weight of the groups in the heap. */
   #weights = 0;
 
   /**
-   * `plain` has the ready jobs without a group, and this class owns it from now on; `inWork` such
-   * jobs are held.
+   * `plain` has the ready jobs without a group, and this class owns it from now on; those that are
+   * held cost `inWork`.
    */
   constructor(jobs: JobTable, plain: PriHeap, inWork: number) {
     this.#jobs = jobs;
     this.#heap = new GroupHeap(jobs, this.#groups);
     this.#blocked = new GroupHeap(jobs, this.#groups);
-    this.#idle = new IdleGroups(this.#groups);
+    this.#idle = new GroupTimes(this.#groups, "turn", "idlePosition");
+    this.#out = new GroupTimes(this.#groups, "tokenAtMs", "outPosition");
     const group = newGroup("", plain);
     group.inWork = inWork;
     this.#groups.push(group);
@@ -209,8 +265,8 @@ export class JobGroups {
     }
     const group = this.#group(number);
     group.jobs++;
-    if (group.idlePosition >= 0) this.#idle.remove(number);
-    assert(group.idlePosition < 0, "a group with a job is not idle");
+    this.#idle.drop(number);
+    if (group.jobs === 1 && this.#rate.rate !== "") this.#fill(group, 0);
     return number;
   }
 
@@ -248,8 +304,28 @@ export class JobGroups {
       group.ready.size === 0 && group.inWork === 0,
       "a group without jobs has none that is ready or in work",
     );
+    this.#empty(number, group);
     if (group.turn <= this.#virtualTime) this.#forget(number);
     else this.#idle.push(number);
+  }
+
+  /** Gives a group its bucket: the one that it had, or a full one. */
+  #fill(group: Group, nowMs: number): void {
+    if (group.bucket === undefined) {
+      this.#jobs.buckets++;
+      group.bucket = this.buckets?.take(`${this.tube} ${group.key}`, this.#rate, TokenBucket);
+    }
+    group.bucket = (group.bucket ?? new TokenBucket()).set(this.#rate, nowMs);
+  }
+
+  /** Takes the bucket of a group, if it has one, and keeps it until it is full. */
+  #empty(number: number, group: Group): void {
+    if (group.bucket === undefined) return;
+    this.#out.drop(number);
+    this.buckets?.keep(`${this.tube} ${group.key}`, group.bucket);
+    group.bucket = undefined;
+    this.#jobs.buckets--;
+    assert(this.#jobs.buckets >= 0, "buckets of groups are counted");
   }
 
   /**
@@ -265,11 +341,18 @@ export class JobGroups {
   /** Adds a ready job. */
   push(number: number, slot: number): void {
     this.#ready++;
+    if (!this.#byTurns && number !== NO_GROUP && this.#jobs.costOf(slot) > 1) this.#goByTurns();
     this.#change(number, (group) => {
       // The group's turn can't be earlier than its first job.
       if (group.ready.size === 0) group.turn = Math.max(group.turn, this.#virtualTime);
       group.ready.push(slot);
     });
+  }
+
+  #goByTurns(): void {
+    this.#byTurns = true;
+    for (let number = 0; number < this.#groups.length; number++)
+      if ((this.#groups[number]?.workInOrder ?? 0) > 0) this.#change(number, () => {});
   }
 
   /** Removes a ready job. */
@@ -288,45 +371,56 @@ export class JobGroups {
    * Counts a reserved job, which is no longer ready, as work of its group, and postpones the
    * group's turn.
    */
-  hold(number: number): void {
+  hold(number: number, cost: number): void {
     const { position, isBlocked, weight } = this.#group(number);
     const all = this.#weights + (position < 0 || isBlocked ? weight : 0);
     assert(all > 0, "the group of a job has weight");
     this.#change(number, (group) => {
-      group.inWork++;
-      group.turn = Math.max(group.turn, this.#virtualTime) + 1 / group.weight;
+      group.inWork += cost;
+      const start = Math.max(group.turn, this.#virtualTime - (this.#byTurns ? BEHIND_MAX : 0));
+      group.turn = start + cost / group.weight;
+      const others = this.#heap.top < 0 ? start : this.#group(this.#heap.top).turn;
+      if (this.#byTurns) this.#virtualTime = Math.max(this.#virtualTime, Math.min(start, others));
     });
-    this.#virtualTime += 1 / all;
+    if (!this.#byTurns) this.#virtualTime += cost / all;
     this.forgetPassed(FORGOTTEN_AT_ONCE);
+  }
+
+  /** Takes the tokens for a job that was given. */
+  took(number: number, cost: number, nowMs: number): void {
+    const group = this.#group(number);
+    group.bucket?.took(nowMs, cost);
+    this.#doubt(number, group);
   }
 
   /**
    * Counts a held job as work while it is in transit to another shard, or back. Its reservation has
    * already postponed the turn.
    */
-  holdOn(number: number): void {
+  holdOn(number: number, cost: number): void {
     this.#change(number, (group) => {
-      group.inWork++;
-      assert(number === NO_GROUP || group.inWork <= group.jobs, "the jobs of a group in work are its own");
+      group.inWork += cost;
     });
   }
 
   /** Stops counting a job as work. */
-  unhold(number: number): void {
+  unhold(number: number, cost: number): void {
     this.#change(number, (group) => {
-      assert(group.inWork > 0, "a group has the work that was taken from it");
-      group.inWork--;
+      assert(group.inWork >= cost, "a group has the work that was taken from it");
+      group.inWork -= cost;
     });
   }
 
   /**
-   * Sets the maximum number of jobs of each group in work. A group adopts it by `settle` or at its
-   * own next change. Until then, a group that was below the old limit may give one job beyond the
-   * new one.
+   * Sets the limits of each group. A group adopts them by `settle`, that of work also at its own
+   * next change. Until then, a group that was below the old limit may give one job beyond the new
+   * one.
    */
-  limit(inWorkMax: number): void {
-    if (inWorkMax === this.#inWorkMax) return;
-    this.#inWorkMax = inWorkMax;
+  limit({ groupMaxReserved, groupRate, groupBurst }: Readonly<SettingValues> = NOTHING_SET): void {
+    const { rate, burst } = this.#rate;
+    if (groupMaxReserved === this.#inWorkMax && groupRate === rate && groupBurst === burst) return;
+    this.#inWorkMax = groupMaxReserved;
+    this.#rate = { rate: groupRate, burst: groupBurst };
     this.#unsettledFrom = 1;
   }
 
@@ -335,22 +429,72 @@ export class JobGroups {
     return Math.max(0, this.#groups.length - this.#unsettledFrom);
   }
 
-  /** Applies the limit to groups, with at most `looks` examinations; returns how many are left. */
-  settle(looks: number): number {
+  /** Applies the limits to groups, with at most `looks` examinations; returns how many are left. */
+  settle(looks: number, nowMs: number): number {
     let left = looks;
     for (; left > 0 && this.unsettled > 0; left--) {
       const number = this.#unsettledFrom++;
       const group = this.#groups[number];
-      if (group === undefined || group.position < 0) continue;
-      if (group.isBlocked === this.#isAtLimit(number, group)) continue;
+      if (group === undefined || group.jobs === 0) continue;
+      const hasRate = this.#rate.rate !== "";
+      if (hasRate) this.#fill(group, nowMs);
+      else if (group.bucket !== undefined) this.#empty(number, group);
+      else if (group.position < 0 || group.isBlocked === this.#isAtLimit(number, group)) continue;
       left -= CHANGE_LOOKS;
       this.#change(number, () => {});
+      if (hasRate) this.#judge(number, group, nowMs);
     }
     return left;
   }
 
+  // --- tokens -----------------------------------------------------------------------------------
+
+  /** When the first group that lacks tokens has them again, ms, or Infinity. */
+  get nextAtMs(): number {
+    return this.#out.nextAt;
+  }
+
+  /** Blocks groups that lack the tokens for their next job since a change, or lets them go on. */
+  refill(nowMs: number): void {
+    for (let number = this.#unsure.pop(); number !== undefined; number = this.#unsure.pop()) {
+      const group = this.#groups[number];
+      if (group?.isUnsure === true) this.#judge(number, group, nowMs);
+    }
+  }
+
+  /** Lets the first of the groups go on that have their tokens again. */
+  refillNext(nowMs: number): void {
+    const number = this.#out.top;
+    this.#judge(number, this.#group(number), nowMs);
+  }
+
+  #doubt(number: number, group: Group): void {
+    if (group.bucket === undefined || group.isUnsure || group.bucket.isFull) return;
+    group.isUnsure = true;
+    this.#unsure.push(number);
+  }
+
+  #judge(number: number, group: Group, nowMs: number): void {
+    group.isUnsure = false;
+    const wasOut = group.outPosition >= 0;
+    this.#out.drop(number);
+    group.tokenAtMs = Number.POSITIVE_INFINITY;
+    if (group.ready.size > 0 && group.bucket !== undefined)
+      group.tokenAtMs = group.bucket.tokenAtMs(nowMs, this.#jobs.costOf(group.ready.top));
+    if (group.tokenAtMs < Number.POSITIVE_INFINITY) {
+      this.#out.push(number);
+      if (!wasOut) this.waits++;
+    }
+    if (group.position < 0 || group.isBlocked === this.#isAtLimit(number, group)) return;
+    this.#exit(number, group);
+    this.#enter(number);
+    this.onChanged();
+  }
+
   /** Returns the properties of a group, for invariants; undefined for an unused number. */
-  describe(number: number): Readonly<Pick<Group, "key" | "weight" | "jobs" | "inWork">> | undefined {
+  describe(
+    number: number,
+  ): Readonly<Pick<Group, "key" | "weight" | "jobs" | "inWork" | "bucket">> | undefined {
     return this.#groups[number];
   }
 
@@ -366,11 +510,15 @@ export class JobGroups {
     this.#exit(number, group);
     change(group);
     this.#enter(number);
+    this.#doubt(number, group);
     this.onChanged();
   }
 
+  /** Returns whether limits keep back the next job. One that costs more than one runs alone. */
   #isAtLimit(number: number, group: Group): boolean {
-    return number !== NO_GROUP && group.inWork >= this.#inWorkMax;
+    if (number === NO_GROUP) return false;
+    if (group.outPosition >= 0) return true;
+    return group.inWork > 0 && group.inWork + this.#jobs.costOf(group.ready.top) > this.#inWorkMax;
   }
 
   #exit(number: number, group: Group): void {
@@ -388,6 +536,7 @@ export class JobGroups {
     const group = this.#group(number);
     if (group.ready.size === 0) return;
     assert(group.position < 0, "a group is in line once");
+    group.workInOrder = this.#byTurns ? 0 : group.inWork;
     group.isBlocked = this.#isAtLimit(number, group);
     if (group.isBlocked) {
       this.#blocked.push(number);
@@ -409,8 +558,7 @@ export class JobGroups {
 
   /** Whether the time has passed the turn of a remembered group without jobs. */
   get hasPassed(): boolean {
-    const number = this.#idle.top;
-    return number >= 0 && this.#group(number).turn <= this.#virtualTime;
+    return this.#idle.nextAt <= this.#virtualTime;
   }
 
   /**
@@ -437,9 +585,14 @@ function newGroup(key: string, ready: PriHeap): Group {
     jobs: 0,
     inWork: 0,
     turn: 0,
+    workInOrder: 0,
+    bucket: undefined,
+    tokenAtMs: Number.POSITIVE_INFINITY,
+    isUnsure: false,
     isBlocked: false,
     position: -1,
     idlePosition: -1,
+    outPosition: -1,
   };
 }
 
@@ -453,8 +606,8 @@ export class GroupedReady extends ReadyHeap {
   readonly groups: JobGroups;
 
   /**
-   * Takes over the ready jobs of `plain`, which must not be used any more; `inWork` jobs without a
-   * group are held.
+   * Takes over the ready jobs of `plain`, which must not be used any more; held jobs without a
+   * group cost `inWork`.
    */
   constructor(jobs: JobTable, plain: ReadyHeap, inWork: number) {
     super(jobs);

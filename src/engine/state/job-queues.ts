@@ -153,7 +153,7 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
     tube.reservedJobs++;
-    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
+    this.#holdOn(page, row, tube);
     session.held.push(slot);
     session.heldInOrder.append(slot);
   }
@@ -170,8 +170,10 @@ export class JobQueues {
     this.#leaveState(page, row, tube);
     this.#enterState(page, row, JobState.Reserved);
     tube.reservedJobs++;
+    const { extras } = page;
+    if (extras !== undefined) tube.extraWork += extras.extraCost[row]!;
     if (tube.groups !== undefined) {
-      tube.groups.hold(page.extras?.groupRow[row] ?? NO_GROUP);
+      tube.groups.hold(extras?.groupRow[row] ?? NO_GROUP, 1 + (extras?.extraCost[row] ?? 0));
       if (tube.groups.hasPassed) this.untidy.add(tube);
     }
     page.addTo(row, JobCounter.reserves);
@@ -179,7 +181,7 @@ export class JobQueues {
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
     session.heldInOrder.append(slot);
-    return page.extras !== undefined || tube.limiter !== undefined;
+    return extras !== undefined || tube.limiter !== undefined;
   }
 
   /** Restarts the TTR of a reserved job; the caller sets the session's timer. */
@@ -327,7 +329,7 @@ export class JobQueues {
     );
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs++;
-    tube.groups?.holdOn(page.extras?.groupRow[row] ?? NO_GROUP);
+    this.#holdOn(page, row, tube);
   }
 
   #stopMoving(page: JobPage, row: number, tube: Tube): void {
@@ -336,7 +338,7 @@ export class JobQueues {
     if (page.previous[row] !== JobState.Reserved) return;
     tube.handedJobs--;
     assert(tube.handedJobs >= 0 && tube.handedJobs <= tube.movingJobs, "a held job in transit was counted");
-    tube.groups?.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+    this.#unhold(page, row, tube);
   }
 
   #setDelayTimer(tube: Tube): void {
@@ -368,7 +370,21 @@ export class JobQueues {
   #stopHolding(page: JobPage, row: number, tube: Tube): void {
     tube.reservedJobs--;
     assert(tube.reservedJobs >= 0, "a reserved job was counted");
-    if (tube.groups !== undefined) tube.groups.unhold(page.extras?.groupRow[row] ?? NO_GROUP);
+    if (page.extras !== undefined || tube.groups !== undefined) this.#unhold(page, row, tube);
+  }
+
+  /** Counts what a held job costs, again or as one in transit. */
+  #holdOn({ extras }: JobPage, row: number, tube: Tube): void {
+    const extraCost = extras?.extraCost[row] ?? 0;
+    tube.extraWork += extraCost;
+    tube.groups?.holdOn(extras?.groupRow[row] ?? NO_GROUP, 1 + extraCost);
+  }
+
+  #unhold({ extras }: JobPage, row: number, tube: Tube): void {
+    const extraCost = extras?.extraCost[row] ?? 0;
+    tube.extraWork -= extraCost;
+    assert(tube.extraWork >= 0, "what held jobs cost is counted");
+    tube.groups?.unhold(extras?.groupRow[row] ?? NO_GROUP, 1 + extraCost);
   }
 
   #leaveRare(page: JobPage, row: number, tube: Tube, before: number): void {

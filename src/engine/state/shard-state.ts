@@ -93,6 +93,7 @@ export class ShardState {
   putDuplicates = 0;
   putRefusals = 0;
   rateWaits = 0;
+  groupRateWaits = 0;
 
   constructor(options: EngineOptions) {
     const { effects } = options;

@@ -1,9 +1,11 @@
 // The tubes of one shard, by name, and by the index that their jobs store.
 
 import { assert, CHECKED } from "../../base/assert.ts";
+import { NOTHING_SET } from "../../schema/setting.ts";
 import type { JobTable } from "../jobs/job-table.ts";
 import type { EarliestTime } from "../queues/heaps.ts";
-import { RateLimiter, RetiredLimiters } from "./rate-limiter.ts";
+import { RetiredLimiters } from "../queues/token-bucket.ts";
+import { RateLimiter } from "./rate-limiter.ts";
 import { Tube, type TubeMeter } from "./tube.ts";
 import { isWide, matches, type TubeSettings } from "./tube-settings.ts";
 
@@ -27,8 +29,9 @@ export class TubeTable implements Tubes {
   size = 0;
   readonly #byIndex: (Tube | undefined)[] = [];
   readonly #freeIndexes: number[] = [];
-  /** Rate limiters of deleted tubes. */
+  /** Rate limiters of deleted tubes, and buckets of groups without jobs. */
   readonly retiredLimiters: RetiredLimiters;
+  readonly retiredBuckets: RetiredLimiters;
   readonly #jobs: JobTable;
   readonly #nextSequence: () => number;
   readonly #settings: TubeSettings;
@@ -46,6 +49,7 @@ export class TubeTable implements Tubes {
     meterOf?: (name: string) => TubeMeter | undefined,
   ) {
     this.retiredLimiters = new RetiredLimiters(earliest);
+    this.retiredBuckets = new RetiredLimiters(earliest, NOTHING_SET.maxGroups);
     this.#jobs = jobs;
     this.#nextSequence = nextSequence;
     this.#settings = settings;
@@ -74,7 +78,7 @@ export class TubeTable implements Tubes {
     assert(this.#byIndex[index] === undefined, "the index of a new tube is free");
     const sequence = name === "default" ? 0 : this.#nextSequence();
     const tube = new Tube(name, sequence, index, this.#jobs);
-    tube.limiter = this.retiredLimiters.take(name, this.#settings.policyOf(name));
+    tube.limiter = this.retiredLimiters.take(name, this.#settings.policyOf(name), RateLimiter);
     this.applySettings(tube, 0);
     tube.open = tube.policy?.paused !== "yes";
     tube.meter = this.#meterOf?.(name);

@@ -7,6 +7,7 @@ import { JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import { Timer } from "../queues/heaps.ts";
 import { GroupedReady, type JobGroups } from "../queues/job-groups.ts";
 import { DeadlineHeap, ExpiryHeap, JobList, ReadyHeap } from "../queues/job-heaps.ts";
+import type { RetiredLimiters } from "../queues/token-bucket.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { TubePolicy } from "./tube-settings.ts";
 
@@ -32,6 +33,8 @@ export class Tube {
   movingJobs = 0;
   /** Number of those that were held; limits count them as held until they arrive. */
   handedJobs = 0;
+  /** What its held jobs cost beyond 1 each. */
+  extraWork = 0;
   totalJobs = 0;
   /** Bytes of the bodies of its jobs. */
   bytes = 0;
@@ -100,10 +103,10 @@ export class Tube {
   }
 
   /**
-   * Returns the tube's groups, created if necessary. At most `inWorkMax` jobs of each may be held.
-   * Calls `onChanged` at each change that may affect which job is next.
+   * Returns the tube's groups, created if necessary, with its limits of groups. `buckets` has those
+   * of groups without jobs. Calls `onChanged` at each change that may affect which job is next.
    */
-  makeGroups(inWorkMax: number, onChanged: (tube: Tube) => void): JobGroups {
+  makeGroups(buckets: RetiredLimiters, onChanged: (tube: Tube) => void): JobGroups {
     if (this.groups === undefined) {
       assert(
         this.readyAt >= 0 === this.jobsIn(JobState.Ready) > 0,
@@ -112,13 +115,15 @@ export class Tube {
       const grouped = new GroupedReady(this.#jobs, this.ready, this.inWork);
       this.#ready = grouped;
       this.groups = grouped.groups;
-      this.groups.limit(inWorkMax);
+      this.groups.buckets = buckets;
+      this.groups.tube = this.name;
+      this.groups.limit(this.policy);
       this.groups.onChanged = () => onChanged(this);
     }
     return this.groups;
   }
 
-  /** Due when the rate limiter has a token again. */
+  /** Due when the rate limiter or a group has tokens again. */
   get limiterTimer(): Timer<Tube> {
     return (this.#limiterTimer ??= new Timer<Tube>(this));
   }
@@ -175,9 +180,9 @@ export class Tube {
     return (this.#nameBytes ??= asciiBytes(this.name));
   }
 
-  /** Number of jobs that count against limits of held jobs. */
+  /** What the jobs cost that count against limits of held jobs. */
   get inWork(): number {
-    return this.reservedJobs + this.handedJobs;
+    return this.reservedJobs + this.handedJobs + this.extraWork;
   }
 
   /** Number of jobs in all states. */

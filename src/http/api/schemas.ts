@@ -133,6 +133,7 @@ export const Job = Fields({
   unique: Type.Union([Type.String({ description: "The key from the put." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Weight of its group; 1 by default." }),
+  cost: Type.Integer({ description: "What it takes of limits and shares; 1 by default." }),
   progress: Type.Union([
     Type.Integer({ minimum: 0, maximum: 100, description: "Percent, as its worker says." }),
     Type.Null(),

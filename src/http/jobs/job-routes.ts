@@ -155,17 +155,19 @@ const saidView = ({
   cancelled: cancelled === undefined || cancelled === null ? null : textOf(cancelled),
 });
 
-type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight">;
+type OptionsView = Pick<Static<typeof Job>, "expiresIn" | "meta" | "unique" | "group" | "weight" | "cost">;
 
 function optionsView(options: JobFacts["options"]): OptionsView {
-  if (options === undefined) return { expiresIn: null, meta: {}, unique: null, group: null, weight: 1 };
-  const { expiresIn, meta, unique, group, weight } = options;
+  if (options === undefined)
+    return { expiresIn: null, meta: {}, unique: null, group: null, weight: 1, cost: 1 };
+  const { expiresIn, meta, unique, group, weight, cost } = options;
   return {
     expiresIn: expiresIn === undefined ? null : rounded(expiresIn),
     meta: metaView(meta),
     unique: keyOf(unique),
     group: keyOf(group),
     weight,
+    cost,
   };
 }
 

@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import { ControlWord } from "../../message/topology.ts";
-import { WEIGHT_MAX } from "../../protocol/limits.ts";
+import { COST_MAX, WEIGHT_MAX } from "../../protocol/limits.ts";
 import { OPTION_VALUE_BYTES_MAX, OPTIONS_BYTES_MAX } from "../../protocol/option-rows.ts";
 import { answers, type Routes, requireServing, tubeOf } from "../api/api.ts";
 import { toMilliseconds } from "../api/parameters.ts";
@@ -73,6 +73,13 @@ export const putOptions = {
   weight: Type.Optional(
     Type.Integer({ minimum: 1, maximum: WEIGHT_MAX, description: "The share of its group; 1 by default." }),
   ),
+  cost: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: COST_MAX,
+      description: "What it takes of limits and of its group's share; 1 by default.",
+    }),
+  ),
 };
 
 const batch = (description: string) =>
@@ -110,10 +117,12 @@ export function optionsOf(job: Options, query: Options): string {
   const ttl = job.ttl ?? query.ttl;
   const group = job.group ?? query.group;
   const weight = job.weight ?? query.weight;
+  const cost = job.cost ?? query.cost;
   let text = unique === undefined ? "" : ` unique=${keyText(unique, "unique")}${key}`;
   if (ttl !== undefined) text += ` ttl=${toMilliseconds(ttl, "ttl")}`;
   if (group !== undefined) text += ` group=${keyText(group, "group")}`;
   if (weight !== undefined) text += ` weight=${weight}`;
+  if (cost !== undefined) text += ` cost=${cost}`;
   text += batchText(job, query);
   if (job.meta === undefined) return text;
   text += metaText(job.meta);

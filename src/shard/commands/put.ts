@@ -321,6 +321,9 @@ function attributesOf({ nowMs }: CommandShard, options: Span, { atMs }: NewJob):
       case OptionTag.Weight:
         attributes.fixed.uint16(Attribute.Weight, numberAt(bytes, at));
         break;
+      case OptionTag.Cost:
+        attributes.fixed.uint16(Attribute.Cost, numberAt(bytes, at));
+        break;
     }
   }
   if (keyAt < 0) attributes.uniqueUntilMs = 0;

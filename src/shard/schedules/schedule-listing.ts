@@ -5,7 +5,7 @@ import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { Refusal, type Schedule, type Schedules } from "../../engine/schedules.ts";
-import { Attribute, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
+import { Attribute, findAttribute, metaOf, wholeAttribute } from "../../protocol/job-attribute.ts";
 import { type ScheduleLine, type SchedulePage, schedulePage } from "../../protocol/schedule-list.ts";
 import { MISSED_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
 import { eachOf } from "../../schema/names.ts";
@@ -35,10 +35,9 @@ export function inspectScheduleText(engine: Engine, schedule: Schedule, runs: re
   const { facts, bodyBytes } = schedule;
   const { timing, attributes } = facts;
   const groupAt = findAttribute(attributes, 0, attributes.length, Attribute.Group);
-  const weightAt = findAttribute(attributes, 0, attributes.length, Attribute.Weight);
   const group =
     groupAt < 0 ? "none" : quoted(latin1(attributes, groupAt, groupAt + attributes[groupAt - 1]!));
-  const weight = weightAt < 0 ? 1 : attributes[weightAt]! | (attributes[weightAt + 1]! << 8);
+  const weight = wholeAttribute(attributes, attributes.length, Attribute.Weight);
   const shown = new Uint8Array(Math.min(bodyBytes, SCHEDULE_SHOWN_BYTES_MAX));
   engine.bodies.read(schedule.body, 0, shown, 0, shown.length);
   return `---

@@ -8,7 +8,13 @@ import { ExtraFlag, FlowFlag, type JobPage, JobState, NO_SLOT, rowOf } from "../
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
 import type { JobFacts, JobOptions, JobSaid, Where } from "../../message/control.ts";
-import { Attribute, DeathReason, findAttribute, metaOf } from "../../protocol/job-attribute.ts";
+import {
+  Attribute,
+  DeathReason,
+  findAttribute,
+  metaOf,
+  wholeAttribute,
+} from "../../protocol/job-attribute.ts";
 import { type Failure, readFailures } from "../../protocol/job-failure.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
 import { wordOf } from "../../schema/names.ts";
@@ -74,7 +80,7 @@ function failureText({ attempt, cause, atMs, worker }: Failure, nowMs: number, r
   return `{"attempt":${attempt},"cause":"${cause}","age":${age},"worker":"${escaped(worker)}","reason":"${escaped(reason)}"}`;
 }
 
-// The options that a job was put with: its expiry, unique key, group and weight.
+// The options that a job was put with: its expiry, unique key, group, weight and cost.
 
 /** Returns the options, or undefined for a job without any. */
 export function jobOptions(engine: Engine, slot: number, nowMs: number): JobOptions | undefined {
@@ -83,12 +89,12 @@ export function jobOptions(engine: Engine, slot: number, nowMs: number): JobOpti
   const expiresAtMs = extras.expiresAtMs[rowOf(slot)]!;
   const fixed = engine.policies.attributes.fixedAttributes(slot);
   if (expiresAtMs === 0 && fixed.length === 0) return undefined;
-  const weightAt = findAttribute(fixed, 0, fixed.length, Attribute.Weight);
   return {
     expiresIn: expiresAtMs === 0 ? undefined : Math.max(0, expiresAtMs - nowMs) / 1000,
     unique: textOf(fixed, Attribute.UniqueKey),
     group: textOf(fixed, Attribute.Group),
-    weight: weightAt < 0 ? 1 : fixed[weightAt]! + 256 * fixed[weightAt + 1]!,
+    weight: wholeAttribute(fixed, fixed.length, Attribute.Weight),
+    cost: wholeAttribute(fixed, fixed.length, Attribute.Cost),
     meta: metaOf(fixed),
   };
 }
@@ -257,6 +263,7 @@ const NO_OPTIONS: JobOptions = {
   unique: undefined,
   group: undefined,
   weight: 1,
+  cost: 1,
   meta: [],
 };
 
@@ -271,7 +278,7 @@ function policyRows(
   engine: Engine,
   slot: number,
   nowMs: number,
-  { unique, group, weight, meta }: JobOptions = NO_OPTIONS,
+  { unique, group, weight, cost, meta }: JobOptions = NO_OPTIONS,
 ): string {
   const page = engine.jobs.pageOf(slot);
   const row = rowOf(slot);
@@ -285,7 +292,7 @@ expires-in: ${expiresIn}
 unique: ${quotedOrNone(unique)}
 group: ${quotedOrNone(group)}
 weight: ${weight}
-${metaRow(meta)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
+${cost === 1 ? "" : `cost: ${cost}\n`}${metaRow(meta)}origin: ${engine.policies.attributes.originOf(slot) || "none"}
 reason: ${REASONS[(extras?.flags[row] ?? 0) & ExtraFlag.Reason]}
 `;
 }

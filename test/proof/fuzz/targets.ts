@@ -195,6 +195,7 @@ export const TARGETS: readonly Target[] = [
       "unique=",
       "group=",
       "weight=",
+      "cost=",
       "delay=",
       "limit=",
       "state=ready",

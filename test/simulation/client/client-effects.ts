@@ -64,10 +64,10 @@ export class ClientEffects {
 
   /** The job has the options of its put; times count from some moment since that was sent. */
   #checkOptions({ sentAtMs }: Pending, options: PutOptions, { policy, tube }: ModelJob): void {
-    const { key, untilReserve, keyForMs, ttlMs, group, weight } = options;
+    const { key, untilReserve, keyForMs, ttlMs, group, weight, cost } = options;
     assert.deepEqual(
-      [policy.key, policy.untilReserve, policy.group, policy.weight],
-      [key, untilReserve, group, weight],
+      [policy.key, policy.untilReserve, policy.group, policy.weight, policy.cost],
+      [key, untilReserve, group, weight, cost],
       `client ${this.#client.name}: options of its put`,
     );
     const counts = (untilMs: number, forMs: number): boolean =>

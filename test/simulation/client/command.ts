@@ -133,7 +133,8 @@ export function putInTube(
 }
 
 function optionsText(options: PutOptions): string {
-  const { key, keyForMs, untilReserve, ttlMs, group, weight, onDuplicate, batch, after, afterAny } = options;
+  const { key, keyForMs, untilReserve, ttlMs, group, weight, cost, onDuplicate, batch, after, afterAny } =
+    options;
   return [
     key === "" ? "" : ` unique=${key}`,
     keyForMs === 0 ? "" : ` unique-for=${keyForMs / 1000}`,
@@ -141,6 +142,7 @@ function optionsText(options: PutOptions): string {
     ttlMs === 0 ? "" : ` ttl=${ttlMs / 1000}`,
     group === "" ? "" : ` group=${group}`,
     weight === 1 ? "" : ` weight=${weight}`,
+    cost === 1 ? "" : ` cost=${cost}`,
     onDuplicate === "refuse" ? "" : ` on-duplicate=${onDuplicate}`,
     batch === "" ? "" : ` batch=${batch}`,
     after === "" ? "" : ` after${afterAny ? "-any" : ""}=${after}`,

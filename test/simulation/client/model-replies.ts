@@ -29,13 +29,14 @@ const ok = (rows: Record<string, string | number>): string =>
  */
 export function comparable(reply: string): string {
   if (!reply.startsWith("OK ")) return reply;
-  return reply
-    .slice(reply.indexOf("---\n") + 4, -2)
-    .split("\n")
+  const rows = reply.slice(reply.indexOf("---\n") + 4, -2).split("\n");
+  const hasGroupRate = rows.some((row) => row.startsWith("group-rate: "));
+  return rows
     .map((row) => row.replace(/"(?:age|time-left)":\d+,/g, ""))
     .filter(
       (row) =>
         row !== "" &&
+        !(hasGroupRate && row.startsWith("groups-blocked: ")) &&
         !/^(?:(?:next-)?age|time-left(?:-ms)?|meta|file|pause-time-left|current-waiting|tokens|expires-in(?=: \d)): /.test(
           row,
         ),
@@ -93,13 +94,14 @@ const listedFailure = (failure: Failure): Omit<Failure, "atMs"> =>
   shownFailure({ ...failure, reason: failure.reason.slice(0, 256) });
 
 function policyRows({ reserves, policy }: ModelJob): Record<string, string | number> {
-  const { attemptsBase, expiresAtMs, key, group, weight, origin, reason } = policy;
+  const { attemptsBase, expiresAtMs, key, group, weight, cost, origin, reason } = policy;
   return {
     attempts: reserves - attemptsBase,
     ...(expiresAtMs === 0 ? { "expires-in": "never" } : {}),
     unique: key === "" ? "none" : `"${key}"`,
     group: group === "" ? "none" : `"${group}"`,
     weight,
+    ...(cost === 1 ? {} : { cost }),
     origin: origin || "none",
     reason,
   };
@@ -118,7 +120,8 @@ export function inspectTubeText(model: Model, name: string): string {
   const rows = {
     bytes: jobs.reduce((bytes, { body }) => bytes + body.length, 0),
     groups: groups?.count ?? 0,
-    "groups-blocked": groups?.blocked ?? 0,
+    // Time unblocks groups with a rate.
+    ...(values.groupRate === "" ? { "groups-blocked": groups?.blocked(0) ?? 0 } : {}),
     ...others,
     cancelled,
     "moved-in": movedIn,

@@ -17,6 +17,8 @@ const SETTINGS = {
   rate: { word: "rate", write: String },
   burst: { word: "burst", write: String },
   groupMaxReserved: { word: "group-max-reserved", write: String },
+  groupRate: { word: "group-rate", write: String },
+  groupBurst: { word: "group-burst", write: String },
   paused: { word: "paused", write: String },
 } as const;
 

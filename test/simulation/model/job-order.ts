@@ -42,7 +42,8 @@ export const isLimited = ({ values }: Resolved): boolean =>
   values.paused === "yes" ||
   values.maxReserved !== NEVER ||
   values.groupMaxReserved !== NEVER ||
-  values.rate !== "";
+  values.rate !== "" ||
+  values.groupRate !== "";
 
 /** Returns whether a reservation of the job ended by its ttr or with its holder. */
 export function wasLost(job: ModelJob): boolean {

@@ -3,7 +3,7 @@
 
 import { latin1 } from "../../../src/base/bytes.ts";
 import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
-import { Attribute, findAttribute, KeyState } from "../../../src/protocol/job-attribute.ts";
+import { Attribute, findAttribute, KeyState, wholeAttribute } from "../../../src/protocol/job-attribute.ts";
 import { type Failure, readFailures } from "../../../src/protocol/job-failure.ts";
 import { type JobPolicy, type ModelKey, REASONS } from "./model-policies.ts";
 
@@ -16,6 +16,7 @@ export interface KeptPolicy {
   readonly keyUntilMs: number;
   readonly group: string;
   readonly weight: number;
+  readonly cost: number;
   readonly meta: string;
   readonly expiresAtMs: number;
   readonly attemptsBase: number;
@@ -58,7 +59,7 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
   const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : remembered;
   return {
     ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
-    meta: policy.meta,
+    ...{ cost: policy.cost, meta: policy.meta },
     expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
     ...{ attemptsBase, reason, origin, leaves, hasMoved },
     failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
@@ -79,14 +80,14 @@ export function policyInLog(attributes: Uint8Array): KeptPolicy {
   const read = new JobAttributes().read(attributes, 0, attributes.length, 0);
   const { fixed, keyStart, keyEnd, untilReserve, keyState = KeyState.Lost, uniqueUntilMs } = read;
   const groupAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Group);
-  const weightAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight);
   const metaAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Meta);
   const lasts = keyState === KeyState.HeldFor || keyState === KeyState.Remembered;
   return {
     ...{ key: latin1(fixed.bytes, keyStart, keyEnd), untilReserve, keyState },
     keyUntilMs: lasts ? uniqueUntilMs : 0,
     group: groupAt < 0 ? "" : latin1(fixed.bytes, groupAt, groupAt + fixed.bytes[groupAt - 1]!),
-    weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
+    weight: wholeAttribute(fixed.bytes, fixed.length, Attribute.Weight),
+    cost: wholeAttribute(fixed.bytes, fixed.length, Attribute.Cost),
     meta: metaAt < 0 ? "" : latin1(fixed.bytes, metaAt, metaAt + fixed.bytes[metaAt - 1]!),
     ...{ expiresAtMs: read.expiresAtMs, attemptsBase: read.attemptsBase, reason: REASONS[read.reason]! },
     origin: Buffer.from(read.origin).toString("latin1"),

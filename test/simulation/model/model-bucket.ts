@@ -8,6 +8,7 @@ type Rate = Pick<SettingValues, "rate" | "burst">;
 interface Event {
   readonly atMs: number;
   readonly set: Rate | undefined;
+  readonly cost: number;
 }
 
 export class ModelBucket {
@@ -21,11 +22,16 @@ export class ModelBucket {
 
   /** Changes the rate: present tokens stay, as far as there is room for them. */
   set({ rate, burst }: Rate, atMs: number): void {
-    if (!this.isSetTo({ rate, burst })) this.#events = [...this.#events, { atMs, set: { rate, burst } }];
+    if (!this.isSetTo({ rate, burst }))
+      this.#events = [...this.#events, { atMs, set: { rate, burst }, cost: 0 }];
   }
 
-  take(atMs: number): void {
-    this.#events = [...this.#events, { atMs, set: undefined }];
+  take(atMs: number, cost: number): void {
+    this.#events = [...this.#events, { atMs, set: undefined, cost }];
+  }
+
+  hasFor(cost: number, nowMs: number): boolean {
+    return this.tokens(nowMs) >= Math.min(cost, this.#last().burst);
   }
 
   isSetTo({ rate, burst }: Rate): boolean {
@@ -38,20 +44,20 @@ export class ModelBucket {
     return Math.min(burst, tokens + (nowMs - atMs) / msForOne);
   }
 
-  /** Time at which a whole token was or will be there. */
-  get tokenAtMs(): number {
-    const { tokens, atMs, msForOne } = this.#last();
-    return atMs + Math.max(0, 1 - tokens) * msForOne;
+  /** Time at which the tokens for a job were or will be there. */
+  tokenAtMs(cost: number): number {
+    const { tokens, atMs, burst, msForOne } = this.#last();
+    return atMs + Math.max(0, Math.min(cost, burst) - tokens) * msForOne;
   }
 
   /** Returns the tokens after the last event. */
   #last(): { tokens: number; atMs: number; burst: number; msForOne: number } {
     let [tokens, lastMs, { burst }, msForOne] = [this.#first.burst, 0, this.#first, msForOneAt(this.#first)];
-    for (const { atMs, set } of this.#events) {
+    for (const { atMs, set, cost } of this.#events) {
       tokens = Math.min(burst, tokens + (atMs - lastMs) / msForOne);
       lastMs = atMs;
-      // A reserve by id may overdraw the bucket.
-      if (set === undefined) tokens = Math.max(-burst, tokens - 1);
+      // A reserve by id may overdraw the bucket, and so may a job that costs more than it holds.
+      if (set === undefined) tokens = Math.max(-Math.max(burst, cost), tokens - cost);
       else [tokens, burst, msForOne] = [Math.min(tokens, set.burst), set.burst, msForOneAt(set)];
     }
     return { tokens, atMs: lastMs, burst, msForOne };

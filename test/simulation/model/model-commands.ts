@@ -168,6 +168,7 @@ export class ModelCommands {
     if (values.rate === "") tube.bucket = undefined;
     else if (tube.bucket === undefined) tube.bucket = new ModelBucket(values);
     else tube.bucket.set(values, nowMs);
+    tube.groups?.set(nowMs);
     tube.wasLimited ||= isLimited(tube.resolved);
     this.#model.waiting.serve(tube, nowMs);
   }
@@ -297,8 +298,8 @@ export class ModelCommands {
       this.#model.log.keep(job);
     }
     this.#model.timers.runDue(shard, nowMs);
-    if (delayMs !== undefined || moves) this.#model.waiting.serve(job.tube, nowMs);
-    if (wasHeld && moves) this.#model.waiting.serve(before, nowMs);
+    this.#model.waiting.serve(job.tube, nowMs);
+    if (moves) this.#model.waiting.serve(before, nowMs);
     this.#model.registry.dropIfUnused(before);
     return "done";
   }

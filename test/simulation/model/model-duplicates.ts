@@ -67,6 +67,7 @@ export class ModelDuplicates {
       // An earlier search for the best job has not seen this.
       job.readySince = this.#model.event;
       this.#model.log.keep(job);
+      this.#model.waiting.serve(job.tube, nowMs);
       return "escalated";
     }
     if (job.state !== "delayed" || nowMs + put.delayMs <= job.deadlineAtMs) return "kept";
@@ -126,6 +127,7 @@ export class ModelDuplicates {
     const { policy, tube } = job;
     if (put.untilReserve) policy.untilReserve = true;
     if (put.meta !== "") policy.meta = put.meta;
+    if (put.cost !== 1) policy.cost = put.cost;
     if (put.group !== "" || put.weight !== 1) {
       policy.weight = put.weight;
       tube.groups?.weigh(policy.group, put.weight);

@@ -1,6 +1,9 @@
 // Turn order of a tube's groups, recomputed each time from all its jobs.
 
+import { COST_MAX } from "../../../src/protocol/limits.ts";
+import type { SettingValues } from "../../../src/schema/setting.ts";
 import type { State } from "./job-state.ts";
+import { ModelBucket } from "./model-bucket.ts";
 import { entriesOf, fieldsOf } from "./undo.ts";
 
 /** Fields of a job that matter here. */
@@ -10,7 +13,7 @@ interface GroupedJob {
   readonly state: State;
   /** For a job on its way to another shard: its state before. */
   readonly stateBefore: State;
-  readonly policy: { readonly group: string; readonly weight: number };
+  readonly policy: { readonly group: string; readonly weight: number; readonly cost: number };
 }
 
 interface Group {
@@ -23,14 +26,25 @@ const NO_GROUP = "";
 export class ModelGroups<Job extends GroupedJob> {
   /** The jobs of the tube. */
   readonly #jobs: () => readonly Job[];
-  /** Returns how many jobs of a group may be held. */
-  readonly #heldMax: () => number;
+  readonly #values: () => Readonly<SettingValues>;
+  /** Buckets by group, also of groups without jobs. */
+  readonly #buckets: Map<string, ModelBucket>;
   readonly #known = new Map<string, Group>([[NO_GROUP, { weight: 1, turn: 0 }]]);
   #time = 0;
+  /** A job of a group has cost more than 1. */
+  #byTurns = false;
+  /** The rate that the groups with jobs have, "" for none. */
+  #rate: string;
 
-  constructor(jobs: () => readonly Job[], heldMax: () => number) {
+  constructor(
+    jobs: () => readonly Job[],
+    values: () => Readonly<SettingValues>,
+    buckets: Map<string, ModelBucket>,
+  ) {
     this.#jobs = jobs;
-    this.#heldMax = heldMax;
+    this.#values = values;
+    this.#buckets = buckets;
+    this.#rate = values().groupRate;
   }
 
   /** Groups with a key that are known, and those that have enough in work. */
@@ -38,18 +52,19 @@ export class ModelGroups<Job extends GroupedJob> {
     return this.#known.size - 1;
   }
 
-  get blocked(): number {
-    return [...this.#known.keys()].filter((key) => this.#ready(key).length > 0 && this.#isBlocked(key))
-      .length;
+  blocked(nowMs: number): number {
+    return [...this.#known.keys()].filter(
+      (key) => this.#ready(key).length > 0 && this.#isBlocked(key, this.#work(key), nowMs),
+    ).length;
   }
 
   /** Returns a function that restores the present groups. */
   saved(): () => void {
-    const time = this.#time;
+    const [time, rate, byTurns] = [this.#time, this.#rate, this.#byTurns];
     const undo = [entriesOf(this.#known), fieldsOf(this.#known.values())];
     return () => {
       for (const each of undo) each();
-      this.#time = time;
+      [this.#time, this.#rate, this.#byTurns] = [time, rate, byTurns];
     };
   }
 
@@ -66,17 +81,49 @@ export class ModelGroups<Job extends GroupedJob> {
   }
 
   #ready(key: string): Job[] {
-    return this.#jobs().filter((job) => job.state === "ready" && job.policy.group === key);
+    const ready = this.#jobs().filter((job) => job.state === "ready" && job.policy.group === key);
+    return ready.sort((a, b) => a.pri - b.pri || a.id - b.id);
   }
 
-  #inWork(key: string): number {
+  /** What the jobs in work of a group cost. */
+  #work(key: string): number {
     const isHeld = ({ state, stateBefore }: Job): boolean =>
       (state === "moving" ? stateBefore : state) === "reserved";
-    return this.#jobs().filter((job) => isHeld(job) && job.policy.group === key).length;
+    const held = this.#jobs().filter((job) => isHeld(job) && job.policy.group === key);
+    return held.reduce((sum, { policy: { cost } }) => sum + cost, 0);
   }
 
-  #isBlocked(key: string): boolean {
-    return key !== NO_GROUP && this.#inWork(key) >= this.#heldMax();
+  /** Returns whether limits keep back the next job of a group with this much work. */
+  #isBlocked(key: string, work: number, nowMs: number): boolean {
+    const cost = this.#ready(key)[0]?.policy.cost ?? 1;
+    if (key === NO_GROUP) return false;
+    if (work > 0 && work + cost > this.#values().groupMaxReserved) return true;
+    return this.#bucketOf(key)?.hasFor(cost, nowMs) === false;
+  }
+
+  #bucketOf(key: string): ModelBucket | undefined {
+    return this.#rate === "" || key === NO_GROUP ? undefined : this.#buckets.get(key);
+  }
+
+  /** Applies changed settings. A group without jobs has its own until it has some again. */
+  set(nowMs: number): void {
+    const { groupRate, groupBurst } = this.#values();
+    const settings = { rate: groupRate, burst: groupBurst };
+    const had = this.#rate !== "";
+    this.#rate = groupRate;
+    if (groupRate === "") return;
+    for (const key of new Set(this.#jobs().map(({ policy }) => policy.group))) {
+      if (had) this.#buckets.get(key)?.set(settings, nowMs);
+      else this.#begin(key);
+    }
+  }
+
+  /** Gives a group with jobs its bucket: a full one if its settings are others now. */
+  #begin(key: string): void {
+    const { groupRate, groupBurst } = this.#values();
+    const settings = { rate: groupRate, burst: groupBurst };
+    if (key === NO_GROUP || groupRate === "") return;
+    if (this.#buckets.get(key)?.isSetTo(settings) !== true) this.#buckets.set(key, new ModelBucket(settings));
   }
 
   /**
@@ -84,25 +131,34 @@ export class ModelGroups<Job extends GroupedJob> {
    */
   joined({ policy: { group, weight } }: Job, isPut: boolean): void {
     if (!this.#known.has(group)) this.#known.set(group, { weight: 1, turn: this.#time });
+    if (this.#jobs().filter((job) => job.policy.group === group).length === 1) this.#begin(group);
     if (group !== NO_GROUP && isPut) this.#group(group).weight = weight;
   }
 
   /** Notes a ready job: its group's turn can't lie in the past. */
-  becameReady({ policy: { group } }: Job): void {
+  becameReady({ policy: { group, cost } }: Job): void {
+    if (group !== NO_GROUP && cost > 1) this.#byTurns = true;
     if (this.#ready(group).length === 1)
       this.#group(group).turn = Math.max(this.#group(group).turn, this.#time);
   }
 
   /** Notes a job that was given out. */
-  taken({ policy: { group: own } }: Job): void {
+  taken({ policy: { group: own, cost } }: Job, nowMs: number): void {
     const gives = [...this.#known.keys()].filter((key) => {
-      const before = this.#inWork(key) - (key === own ? 1 : 0);
-      return this.#ready(key).length > 0 && (key === NO_GROUP || before < this.#heldMax());
+      const before = this.#work(key) - (key === own ? cost : 0);
+      return this.#ready(key).length > 0 && !this.#isBlocked(key, before, nowMs);
     });
     const all = new Set([...gives, own]);
     const group = this.#group(own);
-    group.turn = Math.max(group.turn, this.#time) + 1 / group.weight;
-    this.#time += 1 / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    const start = Math.max(group.turn, this.#time - (this.#byTurns ? COST_MAX : 0));
+    group.turn = start + cost / group.weight;
+    if (this.#byTurns) {
+      // Time is the turn of the first of them.
+      const others = this.#firstOf(gives.filter((key) => key !== own));
+      const next = others === undefined ? start : this.#group(others.policy.group).turn;
+      this.#time = Math.max(this.#time, Math.min(start, next));
+    } else this.#time += cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    this.#bucketOf(own)?.take(nowMs, cost);
     this.left();
   }
 
@@ -114,11 +170,17 @@ export class ModelGroups<Job extends GroupedJob> {
   }
 
   /** Returns the next job to give. */
-  next(beyondLimits: boolean): Job | undefined {
-    const heads = [...this.#known.keys()]
-      .filter((key) => beyondLimits || !this.#isBlocked(key))
-      .flatMap((key) => this.#ready(key).sort((a, b) => a.pri - b.pri || a.id - b.id)[0] ?? []);
-    const share = ({ policy: { group } }: Job): number => this.#inWork(group) / this.#group(group).weight;
+  next(beyondLimits: boolean, nowMs: number): Job | undefined {
+    return this.#firstOf(
+      [...this.#known.keys()].filter((key) => beyondLimits || !this.#isBlocked(key, this.#work(key), nowMs)),
+    );
+  }
+
+  /** Returns the next job of some groups. */
+  #firstOf(keys: readonly string[]): Job | undefined {
+    const heads = keys.flatMap((key) => this.#ready(key)[0] ?? []);
+    const share = ({ policy: { group } }: Job): number =>
+      this.#byTurns ? 0 : this.#work(group) / this.#group(group).weight;
     const turn = ({ policy: { group } }: Job): number => this.#group(group).turn;
     return heads.sort(
       (a, b) =>

@@ -60,8 +60,8 @@ export class ModelLog {
    * the job has options.
    */
   hasPolicy({ policy, tube }: ModelJob): boolean {
-    const { key, group, weight, meta, expiresAtMs, attemptsBase, reason, leaves } = policy;
-    const hasNone = key === "" && group === "" && weight === 1 && meta === "";
+    const { key, group, weight, cost, meta, expiresAtMs, attemptsBase, reason, leaves } = policy;
+    const hasNone = key === "" && group === "" && weight === 1 && cost === 1 && meta === "";
     const isPlain = hasNone && expiresAtMs === 0 && attemptsBase === 0;
     return !isPlain || reason !== "none" || leaves || Object.keys(tube.resolved.sources).length > 0;
   }

@@ -72,6 +72,7 @@ export class ModelMoves {
     this.#model.queues.enter(job, there, job.state, false, () => before.groups?.left(), asReady);
     this.#model.log.keep(job);
     this.#offer(there, nowMs);
+    this.#model.waiting.serve(before, nowMs);
     this.#model.registry.dropIfUnused(before);
     return "moved";
   }
@@ -87,6 +88,7 @@ export class ModelMoves {
     job.transfer = transfer;
     job.errand = errand;
     job.state = "moving";
+    this.#model.waiting.serve(job.tube, nowMs);
   }
 
   /** Tells the tube's shard of a job; returns false if the tube has no room for it. */

@@ -16,6 +16,7 @@ export interface PutOptions {
   readonly ttlMs: number;
   readonly group: string;
   readonly weight: number;
+  readonly cost: number;
   readonly onDuplicate: OnDuplicateWord;
   /** Names of batches, or "". */
   readonly batch: string;
@@ -30,6 +31,7 @@ export const NO_OPTIONS: PutOptions = {
   ttlMs: 0,
   group: "",
   weight: 1,
+  cost: 1,
   onDuplicate: "refuse",
   ...{ batch: "", after: "", afterAny: false },
 };
@@ -43,6 +45,7 @@ export interface JobPolicy {
   keyUntilWallMs: number;
   readonly group: string;
   weight: number;
+  cost: number;
   /** The context that a schedule gives its jobs, or "". */
   meta: string;
   expiresAtMs: number;
@@ -72,6 +75,7 @@ export interface JobPolicy {
 
 export const NO_POLICY: JobPolicy = {
   ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
+  cost: 1,
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
   ...{ meta: "", failures: [], disconnects: 0, batch: 0, after: 0, hasEnded: false, afterAny: false },
   isSpared: false,

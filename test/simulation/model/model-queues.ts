@@ -21,13 +21,17 @@ export class ModelQueues {
   }
 
   bestReady(tubes: Iterable<ModelTube>, nowMs: number): ModelJob | undefined {
-    const open = new Set([...tubes].filter((tube) => this.#isOpen(tube, nowMs)));
+    const open = new Set([...tubes].filter(({ pausedUntilMs }) => pausedUntilMs === undefined));
     // One look at all jobs for all tubes that are nothing but lists.
-    const plain = [...this.#model.jobs.values()].filter(
-      ({ state, tube }) => state === "ready" && tube.groups === undefined && open.has(tube),
-    );
-    const grouped = [...open].flatMap(({ groups }) => groups?.next(false) ?? []);
-    return bestOf([...plain, ...grouped]);
+    const heads = new Map<ModelTube, ModelJob>();
+    for (const job of this.#model.jobs.values()) {
+      const { state, tube } = job;
+      if (state !== "ready" || tube.groups !== undefined || !open.has(tube)) continue;
+      const head = heads.get(tube);
+      if (head === undefined || isBetter(job, head)) heads.set(tube, job);
+    }
+    const grouped = [...open].flatMap(({ groups }) => groups?.next(false, nowMs) ?? []);
+    return bestOf([...heads.values(), ...grouped].filter((job) => this.mayGive(job, nowMs)));
   }
 
   /** Includes moving jobs until this shard knows that they have arrived. */
@@ -35,22 +39,25 @@ export class ModelQueues {
     return [...this.#model.jobs.values(), ...this.#model.copies].filter((job) => job.tube === tube);
   }
 
-  /** Returns how many more jobs of a tube may be given now. */
-  #roomOf(tube: ModelTube, nowMs: number): number {
-    const tokens = Math.max(0, Math.floor(tube.bucket?.tokens(nowMs) ?? NEVER));
-    if (tube.resolved.values.paused === "yes") return 0;
-    if (tube.resolved.values.maxReserved === NEVER) return tokens;
-    const held = this.jobsOf(tube).filter(isInWork).length;
-    return Math.min(tokens, Math.max(0, tube.resolved.values.maxReserved - held));
+  /** What the held jobs of a tube cost. */
+  #workOf(tube: ModelTube): number {
+    return this.jobsOf(tube)
+      .filter(isInWork)
+      .reduce((sum, { policy: { cost } }) => sum + cost, 0);
+  }
+
+  /** Returns whether the limits of its tube let a job be given. */
+  mayGive({ tube, policy: { cost } }: ModelJob, nowMs: number): boolean {
+    const { paused, maxReserved } = tube.resolved.values;
+    if (paused === "yes" || tube.bucket?.hasFor(cost, nowMs) === false) return false;
+    if (maxReserved === NEVER) return true;
+    const work = this.#workOf(tube);
+    return work === 0 || work + cost <= maxReserved;
   }
 
   /** The job of a tube that is given next, if one may be. */
   nextOf(tube: ModelTube, nowMs: number): ModelJob | undefined {
     return this.bestReady([tube], nowMs);
-  }
-
-  #isOpen(tube: ModelTube, nowMs: number): boolean {
-    return tube.pausedUntilMs === undefined && this.#roomOf(tube, nowMs) > 0;
   }
 
   watchedOn(session: ModelSession, shard: number): ModelTube[] {
@@ -72,7 +79,8 @@ export class ModelQueues {
     if (job.policy.group !== "" && tube.groups === undefined) {
       tube.groups = new ModelGroups(
         () => this.jobsOf(tube),
-        () => tube.resolved.values.groupMaxReserved,
+        () => tube.resolved.values,
+        this.#model.groupBucketsOf(tube.name),
       );
       tube.wasLimited = true;
     }
@@ -101,7 +109,12 @@ export class ModelQueues {
     if (next === undefined) return [];
     if (tube.groups !== undefined) return [next];
     const ready = this.jobsOf(tube).filter(({ state }) => state === "ready");
-    return ready.sort((a, b) => (isBetter(a, b) ? -1 : 1)).slice(0, this.#roomOf(tube, nowMs));
+    const tokens = Math.floor(tube.bucket?.tokens(nowMs) ?? NEVER);
+    const room = Math.min(tokens, tube.resolved.values.maxReserved - this.#workOf(tube));
+    let cost = 0;
+    const inOrder = ready.sort((a, b) => (isBetter(a, b) ? -1 : 1));
+    const end = inOrder.findIndex(({ policy }, at) => (cost += policy.cost) > room && at > 0);
+    return end < 0 ? inOrder : inOrder.slice(0, end);
   }
 
   /** Returns the jobs that have arrived elsewhere and are still in the table of a shard. */
@@ -159,7 +172,7 @@ export class ModelQueues {
 
   /** The best ready job of the tube, paused or not. */
   firstReady(tube: ModelTube): ModelJob | undefined {
-    if (tube.groups !== undefined) return tube.groups.next(true);
+    if (tube.groups !== undefined) return tube.groups.next(true, 0);
     return bestOf(this.jobsOf(tube).filter(({ state }) => state === "ready"));
   }
 

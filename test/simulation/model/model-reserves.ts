@@ -175,6 +175,7 @@ export class ModelReserves {
       if (job.body.length > bodyBytes) return undefined;
       const next = this.#model.queues.nextOf(job.tube, nowMs);
       if (next === undefined || (job.tube.groups !== undefined && next !== job)) return undefined;
+      if (!this.#model.queues.mayGive(job, nowMs)) return undefined;
       return isAlone || !wasLost(job) ? this.#model.waiting.hold(job, session, nowMs) : undefined;
     });
   }
@@ -270,6 +271,7 @@ export class ModelReserves {
     this.#model.waiting.hold(job, session, nowMs);
     // It comes back ready, as a job that was reserved does, and not as what it was before.
     if (!wasReady) this.#model.log.keep(job);
+    else this.#model.waiting.serve(job.tube, nowMs);
     return "done";
   }
 }

@@ -51,6 +51,8 @@ export class ModelState {
   copies: ModelJob[] = [];
   /** Buckets of deleted tubes. */
   readonly buckets = new Map<string, ModelBucket>();
+  /** By tube, the buckets of its groups, which outlive it. */
+  readonly #groupBuckets = new Map<string, Map<string, ModelBucket>>();
   readonly shards: number;
   /** Returns what a shard calls the worker in a session. */
   workerName: (session: number) => string = () => "";
@@ -83,6 +85,12 @@ export class ModelState {
     return result;
   }
 
+  groupBucketsOf(tube: string): Map<string, ModelBucket> {
+    const buckets = this.#groupBuckets.get(tube) ?? new Map<string, ModelBucket>();
+    this.#groupBuckets.set(tube, buckets);
+    return buckets;
+  }
+
   effect(effect: Effect): void {
     this.#expected.push(effect);
   }
@@ -103,6 +111,10 @@ export class ModelState {
       ...[...this.sessions.values()].map(({ turns }) => turns?.saved() ?? NOTHING),
       ...tubes.flatMap(({ groups, bucket }) => [groups?.saved() ?? NOTHING, bucket?.saved() ?? NOTHING]),
       entriesOf(this.buckets),
+      ...[...this.#groupBuckets.values()].flatMap((buckets) => [
+        entriesOf(buckets),
+        ...[...buckets.values()].map((bucket) => bucket.saved()),
+      ]),
       ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],
     ];
     const [waits, keys, copies, changes] = [

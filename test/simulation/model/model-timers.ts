@@ -7,7 +7,7 @@ import { LOST, type ModelDeaths } from "./model-deaths.ts";
 import type { ModelKey } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
-import type { ModelSession, ModelTube } from "./model-types.ts";
+import type { ModelJob, ModelSession, ModelTube } from "./model-types.ts";
 import type { ModelWaits } from "./model-waits.ts";
 import type { SessionRegistry } from "./session-registry.ts";
 import type { TubeRegistry } from "./tube-registry.ts";
@@ -107,14 +107,23 @@ export class ModelTimers {
 
   /** Tubes that have a token again, and both a job and a client that waits for it. */
   #dueTokens(shard: number, nowMs: number): (() => void)[] {
-    const due = soonest(this.#model.tubes.values(), nowMs, (tube) =>
-      tube.shard === shard &&
-      this.#model.waiting.firstWait(tube) !== undefined &&
-      this.#model.queues.nextOf(tube, nowMs) !== undefined
-        ? (tube.bucket?.tokenAtMs ?? NEVER)
-        : NEVER,
+    const tubes = [...this.#model.tubes.values()].filter(
+      (tube) => tube.shard === shard && this.#model.waiting.firstWait(tube) !== undefined,
     );
-    return due.map((tube) => () => this.#model.waiting.serve(tube, nowMs));
+    const nexts = tubes.flatMap((tube) => this.#model.queues.nextOf(tube, nowMs) ?? []);
+    // A tube may have come to its turn by tokens of another group, so no order is promised.
+    const hasRates = ({ tube }: ModelJob): boolean => tube.resolved.values.groupRate !== "";
+    const ofTubes = soonest(
+      nexts.filter((job) => !hasRates(job)),
+      nowMs,
+      ({ tube, policy: { cost } }) => tube.bucket?.tokenAtMs(cost) ?? NEVER,
+    );
+    const due = [...ofTubes, ...nexts.filter(hasRates)];
+    return due.map(
+      ({ tube }) =>
+        () =>
+          this.#model.waiting.serve(tube, nowMs),
+    );
   }
 
   #dueSessions(shard: number, nowMs: number): (() => void)[] {

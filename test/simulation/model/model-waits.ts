@@ -94,8 +94,8 @@ export class ModelWaits {
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.#model.event;
     Object.assign(job, NOTHING_SAID);
-    job.tube.groups?.taken(job);
-    job.tube.bucket?.take(nowMs);
+    job.tube.groups?.taken(job, nowMs);
+    job.tube.bucket?.take(nowMs, job.policy.cost);
     this.#model.given.set(job.id, job);
     if (job.policy.untilReserve && this.#model.uniqueKeys.keyOf(job)?.isHeld === true) {
       this.#model.uniqueKeys.endKey(job, nowMs);

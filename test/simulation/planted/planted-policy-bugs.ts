@@ -217,8 +217,8 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     let closing = false;
     onGroups(engine, (groups) => {
       const unhold = groups.unhold.bind(groups);
-      groups.unhold = (number) => {
-        if (!closing || number === NO_GROUP) unhold(number);
+      groups.unhold = (number, cost) => {
+        if (!closing || number === NO_GROUP) unhold(number, cost);
       };
     });
     engine.closeSession = (session, nowMs) => {
@@ -245,7 +245,7 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
   }),
   plantedInEngine("a group at its limit goes on", (engine) => {
     onGroups(engine, (groups) => {
-      groups.limit(Number.POSITIVE_INFINITY);
+      groups.limit();
       groups.limit = () => {};
     });
   }),
@@ -271,6 +271,49 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
     const set = limiter.set.bind(limiter);
     limiter.set = (values, nowMs) => set({ ...values, burst: 2 * values.burst }, nowMs);
     limiter.set(policy, 0);
+  }),
+  plantedInLimiters("a job that costs more than is left is given", (limiter) => {
+    const isOpen = limiter.isOpen.bind(limiter);
+    limiter.isOpen = (inWork, nowMs) => isOpen(inWork, nowMs);
+  }),
+  plantedInLimiters("a job takes one token, whatever it costs", (limiter) => {
+    const took = limiter.took.bind(limiter);
+    limiter.took = (nowMs) => took(nowMs);
+  }),
+  plantedInEngine("a turn of a group counts jobs, not what they cost", (engine) => {
+    onGroups(engine, (groups) => {
+      const hold = groups.hold.bind(groups);
+      groups.hold = (number, cost) => {
+        hold(number, 1);
+        if (cost > 1) groups.holdOn(number, cost - 1);
+      };
+    });
+  }),
+  plantedInEngine("a job that a put replaces costs what it did", ({ policies: { attributes } }) => {
+    const exchange = attributes.exchange.bind(attributes);
+    attributes.exchange = (extras, row, ...rest) => {
+      const cost = extras.extraCost[row]!;
+      exchange(extras, row, ...rest);
+      extras.extraCost[row] = cost;
+    };
+  }),
+  plantedInEngine("a cheaper job that is next after a reserve by id is not given", (engine) => {
+    const reserveJob = engine.reserveJob.bind(engine);
+    engine.reserveJob = (...args) => unserved(engine, () => reserveJob(...args));
+  }),
+  plantedInEngine("the rate of a group is ignored", (engine) => {
+    onGroups(engine, (groups) => {
+      groups.took = () => {};
+    });
+  }),
+  plantedInEngine("a group stays out of tokens until it changes", (engine) => {
+    onGroups(engine, (groups) => {
+      groups.refillNext = () => {};
+      Object.defineProperty(groups, "nextAtMs", { value: Number.POSITIVE_INFINITY });
+    });
+  }),
+  plantedInEngine("a group whose bucket is empty gets a full one when it has jobs again", ({ tubes }) => {
+    tubes.retiredBuckets.keep = () => {};
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {

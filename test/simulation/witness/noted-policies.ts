@@ -7,10 +7,10 @@ import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import { NO_HOLDER } from "../../../src/engine/policies/key-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
-import { Attribute, findAttribute } from "../../../src/protocol/job-attribute.ts";
+import { Attribute, findAttribute, wholeAttribute } from "../../../src/protocol/job-attribute.ts";
 import { readFailures } from "../../../src/protocol/job-failure.ts";
 import { JobCounter } from "../../../src/schema/job.ts";
-import type { SettingName } from "../../../src/schema/setting.ts";
+import { NOTHING_SET, type SettingName, type SettingValues } from "../../../src/schema/setting.ts";
 import { type JobPolicy, type ModelKey, NO_POLICY, REASONS } from "../model/model-policies.ts";
 import type { ModelJob, ModelTube } from "../model/model-types.ts";
 
@@ -18,14 +18,14 @@ import type { ModelJob, ModelTube } from "../model/model-types.ts";
 export function policyOf(attributes: JobAttributes | undefined): JobPolicy {
   if (attributes === undefined) return { ...NO_POLICY };
   const { fixed, keyStart, keyEnd, untilReserve, uniqueUntilMs, expiresAtMs } = attributes;
-  const weightAt = findAttribute(fixed.bytes, 0, fixed.length, Attribute.Weight);
   return {
     ...NO_POLICY,
     ...{ untilReserve, expiresAtMs, keyUntilMs: uniqueUntilMs },
     key: latin1(fixed.bytes, keyStart, keyEnd),
     group: textOf(fixed.bytes, fixed.length, Attribute.Group),
     meta: textOf(fixed.bytes, fixed.length, Attribute.Meta),
-    weight: weightAt < 0 ? 1 : fixed.bytes[weightAt]! + 256 * fixed.bytes[weightAt + 1]!,
+    weight: wholeAttribute(fixed.bytes, fixed.length, Attribute.Weight),
+    cost: wholeAttribute(fixed.bytes, fixed.length, Attribute.Cost),
   };
 }
 
@@ -36,7 +36,7 @@ function textOf(bytes: Uint8Array, length: number, tag: number): string {
 
 type Compared = Pick<
   JobPolicy,
-  "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "failures" | "disconnects"
+  "expiresAtMs" | "attemptsBase" | "reason" | "origin" | "key" | "group" | "cost" | "failures" | "disconnects"
 > & {
   /**
    * The batch that it belongs to, whether it has ended or outlives the batch, and the batch that it
@@ -63,6 +63,7 @@ export function policyAt(engine: Engine, slot: number): Compared {
     origin: engine.policies.attributes.originOf(slot),
     key: textOf(fixed, fixed.length, Attribute.UniqueKey),
     group: textOf(fixed, fixed.length, Attribute.Group),
+    cost: engine.jobs.costOf(slot),
     weightOfGroup: engine.tubeOf(slot).groups?.describe(extras?.groupRow[row] ?? NO_GROUP)?.weight ?? 1,
     owned: ownedAt(engine, extras?.keyRow[row] ?? -1),
     failures: readFailures(engine.policies.failures.of(slot)),
@@ -96,7 +97,7 @@ export const compared = (
   owns: ModelKey | undefined,
   isKnown: (batch: number) => boolean,
 ): Compared => {
-  const { expiresAtMs, attemptsBase, reason, origin, key, group } = policy;
+  const { expiresAtMs, attemptsBase, reason, origin, key, group, cost } = policy;
   const { failures, disconnects } = policy;
   const weightOfGroup = tube.groups?.weightOf(group) ?? 1;
   const owned = owns === undefined ? undefined : ([owns.isHeld, owns.untilMs] as const);
@@ -104,7 +105,7 @@ export const compared = (
   const isMember = batch !== 0;
   const flows = [batch, isMember && policy.hasEnded, isMember && policy.isSpared, policy.after] as const;
   return {
-    ...{ expiresAtMs, attemptsBase, reason, origin, key, group, weightOfGroup, owned },
+    ...{ expiresAtMs, attemptsBase, reason, origin, key, group, cost, weightOfGroup, owned },
     ...{ failures, disconnects, flows },
     said: [policy.cancelled !== undefined, progress, note],
   };
@@ -124,9 +125,12 @@ export function settingsAt({ policy, counts, groups }: Tube): object {
       counts.movedIn,
       counts.movedOut,
     ],
-    groups: [groups?.size ?? 0, groups?.blocked ?? 0],
+    groups: [groups?.size ?? 0, hasRate(policy) ? "by time" : (groups?.blocked ?? 0)],
   };
 }
+
+/** Returns whether time unblocks groups of a tube. */
+const hasRate = (values: Readonly<SettingValues> = NOTHING_SET): boolean => values.groupRate !== "";
 
 export function settingsOf({
   resolved: { values, sources },
@@ -147,6 +151,6 @@ export function settingsOf({
       movedIn,
       movedOut,
     ],
-    groups: [groups?.count ?? 0, groups?.blocked ?? 0],
+    groups: [groups?.count ?? 0, hasRate(values) ? "by time" : (groups?.blocked(0) ?? 0)],
   };
 }

@@ -10,6 +10,10 @@ import { type CheckedEngine, NEVER } from "./checked-engine.ts";
 
 type GroupCounts = Map<number, { jobs: number; inWork: number }>;
 
+/** Only groups with jobs have buckets. */
+const bucketsOf = ({ groups }: Tube, counts: GroupCounts): number =>
+  [...counts.keys()].filter((number) => groups?.describe(number)?.bucket !== undefined).length;
+
 export class ExtraInvariants {
   readonly #check: CheckedEngine;
 
@@ -21,7 +25,7 @@ export class ExtraInvariants {
   memory(): void {
     const engine = this.#check.engine;
     const { jobs, policies, settings } = engine;
-    const { retiredLimiters } = engine.tubes;
+    const { retiredLimiters, retiredBuckets } = engine.tubes;
     let extraRows = 0;
     for (const page of jobs.pages) if (page?.extras !== undefined) extraRows += page.live;
     const tubes = [...engine.tubes.values()];
@@ -35,8 +39,9 @@ export class ExtraInvariants {
       watch: watches,
       share: this.#check.sessions.reduce((sum, { turns }) => sum + (turns?.shares.size ?? 0), 0),
       group: groups,
+      bucket: [...this.#countGroups()].reduce((sum, [tube, counts]) => sum + bucketsOf(tube, counts), 0),
       key: policies.keys.table.size,
-      retiredLimiter: retiredLimiters.size,
+      retiredLimiter: retiredLimiters.size + retiredBuckets.size,
       setting: settings.size,
       flowPage: jobs.pages.filter((page) => page?.extras?.flows !== undefined).length,
       notePage: jobs.pages.filter((page) => page?.extras?.notes !== undefined).length,
@@ -50,11 +55,8 @@ export class ExtraInvariants {
     const { usedBytes } = engine.bodies;
     const ownedBytes = arenaBytesOf(engine, this.#check.slots);
     assert.ok(usedBytes >= ownedBytes, `jobs and keys have ${ownedBytes} of ${usedBytes} bytes`);
-    assert.equal(
-      retiredLimiters.size === 0,
-      retiredLimiters.nextAtMs === NEVER,
-      "a bucket is kept until it is full",
-    );
+    for (const { size, nextAtMs } of [retiredLimiters, retiredBuckets])
+      assert.equal(size === 0, nextAtMs === NEVER, "a bucket is kept until it is full");
     for (const tube of tubes)
       assert.ok(!retiredLimiters.has(tube.name), `${tube.name} has its bucket itself`);
   }
@@ -109,7 +111,10 @@ export class ExtraInvariants {
       if (tube.limiter === undefined)
         assert.equal(tube.open, !tube.paused, `${tube.name}: open unless it is paused`);
       else if (tube.paused) assert.ok(!tube.open, `${tube.name}: closed while it is paused`);
-      this.#groups(tube, groups.get(tube) ?? new Map());
+      const counts: GroupCounts = groups.get(tube) ?? new Map();
+      const work = [...counts.values()].reduce((sum, { inWork }) => sum + inWork, 0);
+      assert.equal(tube.inWork, work, `${tube.name}: what its held jobs cost`);
+      this.#groups(tube, counts);
     }
   }
 
@@ -131,7 +136,7 @@ export class ExtraInvariants {
       const count = ofTube.get(number) ?? { jobs: 0, inWork: 0 };
       ofTube.set(number, count);
       count.jobs++;
-      if (this.#isInWork(slot)) count.inWork++;
+      if (this.#isInWork(slot)) count.inWork += this.#check.engine.jobs.costOf(slot);
     }
     return counts;
   }

@@ -180,6 +180,7 @@ export class SessionInvariants {
       Math.min(
         this.#check.engine.policies.keys.table.nextAtMs,
         this.#check.engine.tubes.retiredLimiters.nextAtMs,
+        this.#check.engine.tubes.retiredBuckets.nextAtMs,
         ...timers.map((timer) => timer.atMs),
       ),
       "the next timer",

@@ -5,6 +5,8 @@ import { describe, it, mock } from "node:test";
 import { JobState, JobTable, NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { GroupedReady, JobGroups, NO_GROUP } from "../../../../src/engine/queues/job-groups.ts";
 import { PriHeap, ReadyHeap } from "../../../../src/engine/queues/job-heaps.ts";
+import { COST_MAX } from "../../../../src/protocol/limits.ts";
+import { NOTHING_SET } from "../../../../src/schema/setting.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
 /** Adds a job that says what its group weighs; returns the group's number. */
@@ -39,28 +41,29 @@ class Bench {
     return this.jobs.pageOf(slot).id[rowOf(slot)]!;
   }
 
-  put(key: string, weight = 1, pri = 0): number {
+  put(key: string, weight = 1, pri = 0, cost = 1): number {
     const slot = this.#insert(pri);
-    this.jobs.pageOf(slot).makeExtras().groupRow[rowOf(slot)] =
-      key === "" ? NO_GROUP : joined(this.ready.groups, key, weight);
+    const extras = this.jobs.pageOf(slot).makeExtras();
+    extras.extraCost[rowOf(slot)] = cost - 1;
+    extras.groupRow[rowOf(slot)] = key === "" ? NO_GROUP : joined(this.ready.groups, key, weight);
     this.ready.push(slot);
     return slot;
   }
 
   take(slot = this.ready.top): number {
     this.ready.remove(slot);
-    this.ready.groups.hold(this.ready.groupOf(slot));
+    this.ready.groups.hold(this.ready.groupOf(slot), this.jobs.costOf(slot));
     return slot;
   }
 
   giveBack(slot: number): void {
-    this.ready.groups.unhold(this.ready.groupOf(slot));
+    this.ready.groups.unhold(this.ready.groupOf(slot), this.jobs.costOf(slot));
     this.ready.push(slot);
   }
 
   end(slot: number): void {
     const number = this.ready.groupOf(slot);
-    this.ready.groups.unhold(number);
+    this.ready.groups.unhold(number, this.jobs.costOf(slot));
     if (number !== NO_GROUP) this.ready.groups.leave(number);
     const { state, extras } = this.jobs.pageOf(slot);
     state[rowOf(slot)] = JobState.Free;
@@ -77,6 +80,7 @@ interface ModelJob {
   readonly id: number;
   readonly pri: number;
   readonly key: string;
+  readonly cost: number;
   held: boolean;
 }
 
@@ -91,9 +95,11 @@ class Model {
   readonly groups = new Map<string, ModelGroup>([["", { weight: 1, turn: 0 }]]);
   inWorkMax = Number.POSITIVE_INFINITY;
   #time = 0;
+  #byTurns = false;
 
   inWork(key: string): number {
-    return [...this.jobs.values()].filter((job) => job.held && job.key === key).length;
+    const held = [...this.jobs.values()].filter((job) => job.held && job.key === key);
+    return held.reduce((sum, { cost }) => sum + cost, 0);
   }
 
   #ready(key: string): ModelJob[] {
@@ -102,8 +108,8 @@ class Model {
       .sort((a, b) => a.pri - b.pri || a.id - b.id);
   }
 
-  isBlocked(key: string): boolean {
-    return key !== "" && this.inWork(key) >= this.inWorkMax;
+  isBlocked(key: string, inWork = this.inWork(key)): boolean {
+    return key !== "" && inWork > 0 && inWork + this.#ready(key)[0]!.cost > this.inWorkMax;
   }
 
   #group(key: string): ModelGroup {
@@ -119,16 +125,24 @@ class Model {
 
   becomeReady(job: ModelJob): void {
     job.held = false;
+    if (job.key !== "" && job.cost > 1) this.#byTurns = true;
     const group = this.#group(job.key);
     const others = this.#ready(job.key).filter((each) => each !== job);
     if (others.length === 0) group.turn = Math.max(group.turn, this.#time);
   }
 
   next(beyondLimits = false): ModelJob | undefined {
-    const heads = [...this.groups.keys()]
-      .filter((key) => this.#ready(key).length > 0 && (beyondLimits || !this.isBlocked(key)))
-      .map((key) => this.#ready(key)[0]!);
-    const share = ({ key }: ModelJob): number => this.inWork(key) / this.#group(key).weight;
+    return this.#firstOf(
+      [...this.groups.keys()].filter(
+        (key) => this.#ready(key).length > 0 && (beyondLimits || !this.isBlocked(key)),
+      ),
+    );
+  }
+
+  #firstOf(keys: readonly string[]): ModelJob | undefined {
+    const heads = keys.map((key) => this.#ready(key)[0]!);
+    const share = ({ key }: ModelJob): number =>
+      this.#byTurns ? 0 : this.inWork(key) / this.#group(key).weight;
     return heads.sort(
       (a, b) =>
         a.pri - b.pri ||
@@ -143,13 +157,17 @@ class Model {
     job.held = true;
     const waiting = [...this.groups.keys()].filter((key) => {
       if (this.#ready(key).length === 0) return false;
-      const before = this.inWork(key) - (key === job.key ? 1 : 0);
-      return key === "" || before < this.inWorkMax;
+      return !this.isBlocked(key, this.inWork(key) - (key === job.key ? job.cost : 0));
     });
     const all = new Set([...waiting, job.key]);
     const group = this.#group(job.key);
-    group.turn = Math.max(group.turn, this.#time) + 1 / group.weight;
-    this.#time += 1 / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    const start = Math.max(group.turn, this.#time - (this.#byTurns ? COST_MAX : 0));
+    group.turn = start + job.cost / group.weight;
+    if (this.#byTurns) {
+      const others = this.#firstOf(waiting.filter((key) => key !== job.key));
+      const next = others === undefined ? start : this.#group(others.key).turn;
+      this.#time = Math.max(this.#time, Math.min(start, next));
+    } else this.#time += job.cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
     this.#forget();
   }
 
@@ -184,8 +202,8 @@ class Twins {
     });
   }
 
-  #putInModel(slot: number, key: string, pri: number, weight: number): void {
-    this.#model.put({ slot, id: this.#bench.idOf(slot), pri, key, held: false }, weight);
+  #putInModel(slot: number, key: string, pri: number, weight: number, cost = 1): void {
+    this.#model.put({ slot, id: this.#bench.idOf(slot), pri, key, cost, held: false }, weight);
   }
 
   step(): void {
@@ -202,14 +220,15 @@ class Twins {
   #put(): void {
     const random = this.#random;
     const [key, weight, pri] = [random.pick(KEYS), random.pick([1, 1, 2, 3]), random.pick([0, 0, 0, 1])];
-    this.#putInModel(this.#bench.put(key, weight, pri), key, pri, weight);
+    const cost = random.pick([1, 1, 1, 2, 5]);
+    this.#putInModel(this.#bench.put(key, weight, pri, cost), key, pri, weight, cost);
   }
 
   #limit(): void {
     this.#model.inWorkMax = this.#random.pick([1, 2, 3, Number.POSITIVE_INFINITY]);
-    this.#bench.ready.groups.limit(this.#model.inWorkMax);
+    this.#bench.ready.groups.limit({ ...NOTHING_SET, groupMaxReserved: this.#model.inWorkMax });
     while (this.#bench.ready.groups.unsettled > 0)
-      this.#bench.ready.groups.settle(this.#random.between(1, 3));
+      this.#bench.ready.groups.settle(this.#random.between(1, 3), 0);
   }
 
   #take(job: ModelJob | undefined): void {
@@ -268,6 +287,51 @@ describe("JobGroups", () => {
     }
   });
 
+  /** Shares of the work that groups get whose jobs have these costs, while all have jobs. */
+  function sharesOf(
+    costs: readonly number[],
+    workers: number,
+    durationOf: (cost: number) => number,
+  ): number[] {
+    const WORK = 60_000;
+    const bench = new Bench();
+    const put = (cost: number): number => bench.put(`cost ${cost}`, 1, 0, cost);
+    for (const cost of costs) for (let i = 0; i < workers; i++) put(cost);
+    const done = new Map(costs.map((cost) => [cost, 0]));
+    const held: { readonly slot: number; readonly endsAt: number }[] = [];
+    for (let [now, all] = [0, 0]; all < WORK; ) {
+      while (held.length < workers) {
+        const slot = bench.take();
+        const cost = bench.jobs.costOf(slot);
+        held.push({ slot, endsAt: now + durationOf(cost) });
+        done.set(cost, done.get(cost)! + cost);
+        all += cost;
+        put(cost);
+      }
+      held.sort((a, b) => a.endsAt - b.endsAt);
+      const first = held.shift()!;
+      now = first.endsAt;
+      bench.end(first.slot);
+    }
+    const all = [...done.values()].reduce((sum, work) => sum + work, 0);
+    return costs.map((cost) => done.get(cost)! / all);
+  }
+
+  it("gives groups whose jobs cost 1, 5 and 25 the same work, within 2 %", (t) => {
+    const durations = {
+      "the same time": () => 1,
+      "as long as it costs": (cost: number) => cost,
+      "shorter the more it costs": (cost: number) => 1 / cost,
+    };
+    for (const [what, durationOf] of Object.entries(durations))
+      for (const workers of [1, 4, 10, 31, 100]) {
+        const shares = sharesOf([1, 5, 25], workers, durationOf);
+        const told = `${workers} workers, a job takes ${what}: ${shares.map((share) => share.toFixed(4)).join(" : ")}`;
+        t.diagnostic(told);
+        for (const share of shares) assert.ok(Math.abs(share * 3 - 1) <= 0.02, told);
+      }
+  });
+
   it("serves a small group after at most one job per worker of a large one", () => {
     const WORKERS = 8;
     const bench = new Bench();
@@ -310,7 +374,7 @@ describe("JobGroups", () => {
   it("looks at as few jobs among 5,000 groups at their limits as among 50", () => {
     const looksOf = (groups: number): number => {
       const bench = new Bench();
-      bench.ready.groups.limit(1);
+      bench.ready.groups.limit({ ...NOTHING_SET, groupMaxReserved: 1 });
       for (let i = 0; i < groups * 2; i++) bench.put(`key-${i >> 1}`);
       while (bench.ready.top !== NO_SLOT) bench.take();
       assert.equal(bench.ready.groups.blocked, groups);

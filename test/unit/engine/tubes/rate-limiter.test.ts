@@ -6,11 +6,8 @@ import { describe, it } from "node:test";
 import { Engine } from "../../../../src/engine/engine.ts";
 import { EMPTY_BODY } from "../../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../../src/engine/jobs/job-table.ts";
-import {
-  RateLimiter,
-  RETIRED_LIMITERS_MAX,
-  RetiredLimiters,
-} from "../../../../src/engine/tubes/rate-limiter.ts";
+import { RETIRED_LIMITERS_MAX, RetiredLimiters } from "../../../../src/engine/queues/token-bucket.ts";
+import { RateLimiter } from "../../../../src/engine/tubes/rate-limiter.ts";
 import type { TubePolicy } from "../../../../src/engine/tubes/tube-settings.ts";
 import { NOTHING_SET, type SettingValues } from "../../../../src/schema/setting.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
@@ -190,7 +187,9 @@ describe("retired limiters", () => {
       }
       assert.equal(kept.size, 3);
       assert.equal(kept.nextAtMs, 30 * SECOND_MS);
-      const left = seconds.filter((each) => kept.take(`in ${each}`, policyOf(each)) !== undefined);
+      const left = seconds.filter(
+        (each) => kept.take(`in ${each}`, policyOf(each), RateLimiter) !== undefined,
+      );
       assert.deepEqual(left, [50, 40, 30]);
       assert.equal(kept.nextAtMs, Number.POSITIVE_INFINITY);
     });

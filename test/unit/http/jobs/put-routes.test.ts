@@ -19,6 +19,7 @@ const EACH: readonly (readonly [Options, string, Options, string])[] = [
   [{ ttl: 5.25 }, "ttl=5.25", { ttl: 6 }, "ttl=6"],
   [{ group: "grün" }, "group=gr\xc3\xbcn", { group: "g" }, "group=g"],
   [{ weight: 7 }, "weight=7", { weight: 8 }, "weight=8"],
+  [{ cost: 7 }, "cost=7", { cost: 8 }, "cost=8"],
   [{ batch: "import/7" }, "batch=import/7", { batch: "b" }, "batch=b"],
   [{ after: "import/6" }, "after=import/6", { after: "a" }, "after=a"],
   [{ afterAny: "import/5" }, "after-any=import/5", { afterAny: "c" }, "after-any=c"],

@@ -12,6 +12,7 @@ import {
 } from "../../../../src/http/metrics/tube-families.ts";
 import { TubeEntry } from "../../../../src/http/state/tube-cache.ts";
 import type { ShardTotals } from "../../../../src/message/control.ts";
+import { wordOf } from "../../../../src/schema/names.ts";
 import { TUBE_COUNTERS, TUBE_FIELDS, TubeField } from "../../../../src/schema/tube.ts";
 
 /** All samples, each with its labels in its name. */
@@ -103,7 +104,7 @@ it("a tube has each of its figures, and the others together have their sums", ()
   const counted = (tube: string, first: number) =>
     Object.fromEntries(
       TUBE_COUNTERS.map((name, at) => {
-        const word = name === "rateWaits" ? "rate_waits" : name;
+        const word = wordOf(name, "_");
         return [`counter tube_${word} tube=${tube}`, first + at];
       }),
     );
@@ -139,7 +140,7 @@ it("a tube has each of its figures, and the others together have their sums", ()
 it("a tube without counters of its own has those of its entries", () => {
   const found = samplesOf(tubeFamilies([{ tube: "t", entries: [entryOf("t", rowOf(100))] }], NOW_MS));
   for (const name of TUBE_COUNTERS) {
-    const word = name === "rateWaits" ? "rate_waits" : name;
+    const word = wordOf(name, "_");
     assert.equal(found[`counter tube_${word} tube=t`], 100 + TubeField[name]);
   }
 });

@@ -28,6 +28,8 @@ const EACH: Readonly<Record<string, readonly [value: number | string, option: st
   rate: ["10/60", "rate=10/60"],
   burst: [11, "burst=11"],
   groupMaxReserved: [12, "group-max-reserved=12"],
+  groupRate: ["14/15", "group-rate=14/15"],
+  groupBurst: [16, "group-burst=16"],
   maxGroups: [13, "max-groups=13"],
   paused: ["yes", "paused=yes"],
 };

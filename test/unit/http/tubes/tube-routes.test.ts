@@ -16,7 +16,7 @@ const rowOf = (changes: Readonly<Record<number, number>> = {}): Float64Array =>
 
 const COUNTERS = [
   ...["puts", "reserves", "deletes", "releases", "buries", "kicks", "timeouts", "deaths", "expiries"],
-  ...["duplicates", "refusals", "rateWaits", "disconnects", "cancels"],
+  ...["duplicates", "refusals", "rateWaits", "groupRateWaits", "disconnects", "cancels"],
 ] as readonly (keyof typeof TubeField)[];
 const countersBy = (value: (field: number) => number): object =>
   Object.fromEntries(COUNTERS.map((name) => [name, value(TubeField[name])]));
