@@ -2,7 +2,8 @@
 // arrival, without times, priorities, checks, log or threads. It shows which part of a figure no
 // server on Node can avoid. The bench starts it like a server that it compares with:
 //
-//     npm run bench:native -- --scenario put-reserve-delete --connections 1 --pipeline 1 --burn 2 --theirs beanstalkd --theirs "floor=bin/node bench/server/floor-server.ts"
+//     npm run bench:native -- --burn 2 --connections 1 --pipeline 1 --scenario put-reserve-delete \
+//       --theirs beanstalkd --theirs "floor=bin/node bench/server/floor-server.ts"
 import { createServer, type Socket } from "node:net";
 
 const args = process.argv.slice(2);

@@ -3,6 +3,7 @@
 import { chmodSync } from "node:fs";
 import { setPriority } from "node:os";
 import type { Api, Routes } from "./api/api.ts";
+import type { EarlyPort } from "./early-port.ts";
 
 export type HttpAddress = { readonly host: string; readonly port: number } | { readonly path: string };
 
@@ -36,9 +37,11 @@ export interface HttpListener {
   readonly isSecure: boolean;
 }
 
-export async function listen({ api, address }: HttpListener): Promise<string> {
+/** Listens, on the early port if there is one. */
+export async function listen({ api, address }: HttpListener, early?: EarlyPort): Promise<string> {
   await api.ready();
-  const where = await api.listen(address);
+  const where = await api.listen(early === undefined ? address : { ...address, ...early.asAddress });
+  early?.release();
   if ("path" in address) ownOnly(address.path);
   return where;
 }

@@ -3,7 +3,7 @@
 // It may be slow without holding up the queue. An error in a request becomes a response and doesn't
 // end the thread.
 
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { AcceptorLoop } from "../acceptor/acceptor-loop.ts";
 import type { ShownCertificate, TlsPolicy } from "../acceptor/admission/listener-policy.ts";
 import { AcceptorCore } from "../acceptor/connection/acceptor-core.ts";
@@ -49,6 +49,7 @@ import { auditRoutes } from "./app/audit.ts";
 import { Authentication } from "./app/authentication.ts";
 import { dashboardRoutes } from "./app/dashboard-routes.ts";
 import { eventRoutes } from "./app/event-routes.ts";
+import type { EarlyPort } from "./early-port.ts";
 import {
   type HttpAddress,
   type HttpAlso,
@@ -219,6 +220,8 @@ export type HttpOrder =
 
 /** Messages to the main thread. */
 export type HttpNews =
+  /** Connections are taken, although the code that answers is still being loaded. */
+  | { news: "bound" }
   | { news: "listening"; where: string }
   | { news: "failed"; code: string; message: string; address: HttpAddress }
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
@@ -331,7 +334,8 @@ export class HttpThread {
   #toldAtMs: number = Number.NEGATIVE_INFINITY;
   #headerToldAtMs: number = Number.NEGATIVE_INFINITY;
 
-  constructor(data: HttpThreadData, port: HttpThreadPort) {
+  /** `early` has a port, or undefined, for each address. */
+  constructor(data: HttpThreadData, port: HttpThreadPort, early: readonly (EarlyPort | undefined)[]) {
     this.#data = data;
     this.#port = port;
     const { topology, facts, stats, metrics } = data;
@@ -395,7 +399,7 @@ export class HttpThread {
     for (const { api } of this.#listeners) this.#proxied.addTo(api);
     port.on("message", (order) => this.#obey(order));
     lowerPriority(data.nice);
-    void this.#listen();
+    void this.#listen(early);
   }
 
   /**
@@ -435,11 +439,13 @@ export class HttpThread {
     }));
   }
 
-  async #listen(): Promise<void> {
+  async #listen(early: readonly (EarlyPort | undefined)[]): Promise<void> {
+    // Orders from before are obeyed first: a connection that waits may ask for what they change.
+    await nextTurn();
     const listening: string[] = [];
-    for (const listener of this.#listeners) {
+    for (const [index, listener] of this.#listeners.entries()) {
       try {
-        listening.push(await listen(listener));
+        listening.push(await listen(listener, early[index]));
       } catch (error) {
         const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
         this.#port.postMessage({ news: "failed", code, message, address: listener.address });

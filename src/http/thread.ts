@@ -2,13 +2,23 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { keepTickMaps } from "../loop/keep-tick-maps.ts";
+import { EarlyPort } from "./early-port.ts";
 import type { HttpThreadData, HttpThreadPort } from "./http-thread.ts";
 
 keepTickMaps();
 void start();
 
-/** Loads the thread's code, which takes long enough for a garbage collection, only now. */
+/**
+ * Opens the ports, and only then loads the thread's code, which takes longer than all else that the
+ * server starts with.
+ */
 async function start(): Promise<void> {
+  const data = workerData as HttpThreadData;
+  const port = parentPort as HttpThreadPort;
+  const early = [data, ...data.also].map(({ address }) =>
+    "host" in address ? EarlyPort.open(address.host, address.port) : undefined,
+  );
+  if (!early.includes(undefined)) port.postMessage({ news: "bound" });
   const { HttpThread } = await import("./http-thread.ts");
-  new HttpThread(workerData as HttpThreadData, parentPort as HttpThreadPort);
+  new HttpThread(data, port, early);
 }

@@ -111,8 +111,6 @@ class AuditRelay {
 const STOP_MS_MAX = 4000;
 /** The same before any client is served, when the log has only been read. */
 const STOP_LOADING_MS_MAX = 500;
-/** Time that clients of the protocol wait for a busy HTTP thread, such as one in a group. */
-const HTTP_SERVES_MS_MAX = 500;
 /** Time that an exit waits for the last lines of output, and for the binlog thread. */
 const LAST_LINES_MS = 200;
 const LOG_THREAD_MS = 200;
@@ -236,8 +234,6 @@ class Server {
     this.#handleSignals();
     const addresses = await this.#addresses();
     const http = options.http === undefined ? undefined : await this.#startHttp(options.http);
-    // The error is handled below, where the promise is awaited.
-    http?.listening.catch(() => {});
     const recovery = recoveryChannels(this.#topology);
     const threads = new ServingThreads({
       options,
@@ -259,7 +255,8 @@ class Server {
     });
     const transport = await threads.transportOf(this.#acceptors);
     // Scripts wait for the protocol's port and then ask over HTTP, so the HTTP port opens first.
-    const httpWhere = await http?.listening;
+    // All code is loaded before the user changes.
+    await http?.opens(options.user !== undefined);
     // In a group, only the server that serves clients may have its port open.
     let listeners: readonly OpenListener[] = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
@@ -273,18 +270,28 @@ class Server {
     await this.#group?.mayServe;
     if (this.#stopping) return;
     if (replicate !== undefined) listeners = await this.#listen(addresses);
-    const where = listeners.map((each) => each.where).join(", ");
+    await this.#serve(listeners, transport, http);
+    giveMemoryWhenIdle();
+  }
+
+  async #serve(
+    listeners: readonly OpenListener[],
+    transport: TransportKind,
+    http: StartedHttp | undefined,
+  ): Promise<void> {
     this.#serving = true;
     // A client that gets a reply over the protocol may ask over HTTP next.
-    const httpServes = http?.handle.serve(listeners, transport);
-    await Promise.race([httpServes, sleep(HTTP_SERVES_MS_MAX, undefined, { ref: false })]);
+    await http?.serve(listeners, transport);
     if (this.#stopping) return;
-    beginColdPhase(() => this.#messages());
+    const isLoaded = http?.isLoaded ?? true;
+    if (isLoaded) beginColdPhase(() => this.#messages());
     for (const acceptor of this.#acceptors) acceptor.serve(this.#origins);
     this.#group?.serves();
-    if (replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
-    giveMemoryWhenIdle();
+    if (this.#options.replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     loadTimeZonesSoon();
+    const httpWhere = await http?.listening;
+    if (!isLoaded) beginColdPhase(() => this.#messages());
+    const where = listeners.map((each) => each.where).join(", ");
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
   }

@@ -1,7 +1,8 @@
 // Start of the HTTP thread: checks that its addresses are free, and passes on its settings.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
-import type { HttpAddress, HttpNews, HttpRules, HttpThreadData } from "../http/http-thread.ts";
+import type { HttpAddress, HttpNews, HttpRules, HttpThreadData, OpenListener } from "../http/http-thread.ts";
 import type { Placement, Topology } from "../message/topology.ts";
 import { HttpThreadHandle, type OnThreadDeath } from "../threads/start-threads.ts";
 import { descriptorLimit } from "./lifecycle/process.ts";
@@ -23,10 +24,41 @@ interface HttpStart {
   readonly notice: (text: string) => void;
 }
 
-export interface StartedHttp {
+/** Time that clients of the protocol wait for a busy HTTP thread, such as one in a group. */
+const SERVES_MS_MAX = 500;
+
+export class StartedHttp {
   readonly handle: HttpThreadHandle;
-  /** Resolves with a description of the address. Rejects with an OperatorError on failure. */
+  /**
+   * Resolves with a description of the address when the thread has loaded its code and listens.
+   * Rejects with an OperatorError on failure.
+   */
   readonly listening: Promise<string>;
+  isLoaded = false;
+
+  constructor(handle: HttpThreadHandle, listening: Promise<string>) {
+    this.handle = handle;
+    this.listening = listening;
+    const noteLoaded = (): void => {
+      this.isLoaded = true;
+    };
+    // Others await the promise and handle its error.
+    listening.then(noteLoaded, () => {});
+  }
+
+  /**
+   * Resolves when requests wait for an answer instead of being refused; with `isLoaded`, when all
+   * code is loaded, too. Rejects with an OperatorError on failure.
+   */
+  async opens(isLoaded: boolean): Promise<void> {
+    await (isLoaded ? this.listening : Promise.race([this.handle.bound, this.listening]));
+  }
+
+  /** Resolves when requests about jobs are served, or wait until the code is loaded. */
+  async serve(listeners: readonly OpenListener[], transport: string): Promise<void> {
+    const serves = this.handle.serve(listeners, transport);
+    if (this.isLoaded) await Promise.race([serves, sleep(SERVES_MS_MAX, undefined, { ref: false })]);
+  }
 }
 
 /**
@@ -45,7 +77,7 @@ export async function startHttp(start: HttpStart): Promise<StartedHttp> {
     });
   }
   const handle = new HttpThreadHandle(data, start.onDeath, start.onNews);
-  return { handle, listening: listeningOf(handle, address) };
+  return new StartedHttp(handle, listeningOf(handle, address));
 }
 
 function dataOf({ options, address, topology, placement, stats, rules }: HttpStart): HttpThreadData {

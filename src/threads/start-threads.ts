@@ -180,7 +180,9 @@ function httpHeapMb(): number {
 
 export class HttpThreadHandle {
   readonly #worker: Worker;
-  /** Resolves when it listens, or with its failure. */
+  /** Resolves when it takes connections, if it does so before it has loaded its code. */
+  readonly bound: Promise<void>;
+  /** Resolves when it has loaded its code and listens, or with its failure. */
   readonly listening: Promise<HttpNews>;
   #onServing: () => void = () => {};
   #onStopped: () => void = () => {};
@@ -188,9 +190,12 @@ export class HttpThreadHandle {
   constructor(data: HttpThreadData, onDeath: OnThreadDeath, onNews: (news: HttpNews) => void) {
     const limits = { maxOldGenerationSizeMb: httpHeapMb() };
     this.#worker = start("http", "http", data, onDeath, { resourceLimits: limits });
+    const bound = Promise.withResolvers<void>();
+    this.bound = bound.promise;
     this.listening = new Promise((resolve) => {
       this.#worker.on("message", (news: HttpNews) => {
-        if (news.news === "listening" || news.news === "failed") resolve(news);
+        if (news.news === "bound") bound.resolve();
+        else if (news.news === "listening" || news.news === "failed") resolve(news);
         else if (news.news === "serving") this.#onServing();
         else if (news.news === "stopped") this.#onStopped();
         else onNews(news);

@@ -34,6 +34,7 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "acceptor/",
       "http/app/early-refusals.ts",
+      "http/early-port.ts",
       "replica/standby-node.ts",
       "server/listeners/listen-address.ts",
       "server/options/log.ts",
