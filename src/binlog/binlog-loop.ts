@@ -1,19 +1,34 @@
-// The loop of the log: takes the shards' records, writes and syncs them, and publishes the
-// progress. The thread sleeps between turns.
+// The loop of the log: takes the shards' records, writes and syncs them, and publishes which are
+// written and durable. It has no thread and no clock of its own.
+//
+// The log has a thread of its own, which sleeps between turns, or it runs in the thread of acceptors
+// and shards, after them: a reply then waits for the disk but not for another thread. A simulation
+// runs the same loop with its own disk and time.
 
 import { assert } from "../base/assert.ts";
-import { type ColocatedRole, Point, type Role, type Surroundings } from "../loop/role.ts";
+import { type ColocatedLogRole, type ColocatedRole, Point, type Surroundings } from "../loop/role.ts";
 import { LOG_BATCH_BYTES_MAX, LOG_BATCH_HEADER_BYTES } from "../message/log-batch.ts";
-import { binlogGroup, ControlWord, groupBell, type Topology } from "../message/topology.ts";
-import type { TurnCounters } from "../message/turn-counters.ts";
-import type { ControlWords } from "../ring/control-words.ts";
+import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/record.ts";
+import {
+  backupWords,
+  binlogGroup,
+  binlogRole,
+  ControlWord,
+  Counter,
+  countersOf,
+  groupBell,
+  type Topology,
+} from "../message/topology.ts";
+import { TurnCounters } from "../message/turn-counters.ts";
+import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { BatchWord } from "../ring/log-words.ts";
-import { FULL, RingWriter } from "../ring/ring.ts";
-import type { BinlogCore } from "./binlog-core.ts";
+import { JobIds, LentIds } from "../ring/job-ids.ts";
+import { type BackupWords, BatchWord, LogWord, LogWords } from "../ring/log-words.ts";
+import { EMPTY, FULL, RingReader, RingWriter } from "../ring/ring.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { BatchSink } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
+import type { CutState, LogCut } from "./live/log-cut.ts";
 import type { Storage } from "./live/storage.ts";
 
 // Sends batches to the group's thread. If the ring has no room for a batch, it keeps the batch, and
@@ -101,14 +116,16 @@ const Action = {
 } as const;
 type Action = (typeof Action)[keyof typeof Action];
 
+/** Maximum number of records to take from one shard before the others have their turn. */
+const BATCH_RECORDS = 4096;
+
 interface BinlogLoopOptions {
-  readonly core: BinlogCore;
+  /** Must have a log. */
+  readonly topology: Topology;
   readonly storage: Storage;
-  readonly control: ControlWords;
   /** The doorbells of all shards and of all acceptors. */
   readonly shards: readonly Doorbell[];
   readonly acceptors: readonly Doorbell[];
-  readonly counters: TurnCounters;
   readonly clock?: LogClock | undefined;
   /** Only in a group. */
   readonly batches?: BatchRing | undefined;
@@ -117,33 +134,92 @@ interface BinlogLoopOptions {
    * before the log's own work.
    */
   readonly givesWay?: boolean;
+  /** Called once: when the log was stopped and has taken everything, or has failed. */
+  readonly onEnded?: (() => void) | undefined;
   readonly surroundings: Surroundings;
 }
 
-export class BinlogLoop implements Role {
+export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
   begunAtMs = 0;
   taken = 0;
   hasMore = false;
+  isInTurn = false;
+  /** One for each shard. */
+  readonly rings: readonly RingReader[];
+  readonly turns: TurnCounters;
   readonly #options: BinlogLoopOptions;
+  readonly #storage: Storage;
   #action: Action = Action.Take;
+  #hasEnded = false;
   /** Whether a stop was requested when the turn began. */
   #stopping = false;
   /** Whether making room or compaction has more to do. */
-  worksOn = false;
+  #worksOn = false;
+  readonly #written: LogWords;
+  readonly #synced: LogWords;
+  readonly #publishedWritten: Float64Array;
+  readonly #publishedSynced: Float64Array;
+  readonly #control: ControlWords;
+  readonly #counters: Float64Array;
+  readonly #ids: JobIds;
+  readonly #lent: LentIds;
+  readonly #backup: BackupWords;
+  #publishedCut: CutState = "none";
+  #publishedKept = 0;
+  #publishedLent = 0;
+  /** The first id since the start. */
+  #firstId = 1;
 
   constructor(options: BinlogLoopOptions) {
-    assert(options.shards.length === options.core.rings.length, "each shard has a doorbell");
+    const { topology, storage, shards } = options;
+    const { binlog } = topology;
+    assert(binlog !== undefined, "the topology has a log");
+    assert(binlog.rings.length === topology.shards, "each shard has a ring to the log");
+    assert(shards.length === topology.shards, "each shard has a doorbell");
     this.#options = options;
+    this.#storage = storage;
+    this.rings = binlog.rings.map((ring) => new RingReader(ring));
+    this.#written = new LogWords(binlog.progress, LogWord.Written);
+    this.#synced = new LogWords(binlog.progress, LogWord.Synced);
+    this.#publishedWritten = new Float64Array(topology.shards);
+    this.#publishedSynced = new Float64Array(topology.shards);
+    this.#control = new ControlWords(topology.control);
+    this.#counters = countersOf(topology, binlogRole(topology));
+    this.turns = new TurnCounters(this.#counters, this.rings);
+    this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
+    this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
+    this.#backup = backupWords(topology);
   }
 
+  /** Sets the first id to hand out, before any thread takes one. The log lends it on demand. */
+  beginIds(nextId: number): void {
+    assert(nextId >= 1, "ids begin at 1");
+    this.#ids.reset(nextId);
+    this.#lent.publish(nextId - 1);
+    this.#firstId = nextId;
+  }
+
+  /** The last id taken since the start; 0 for none. */
+  get #lastId(): number {
+    const { next } = this.#ids;
+    assert(next >= this.#firstId, "ids only go up");
+    return next === this.#firstId ? 0 : next - 1;
+  }
+
+  /** Whether a turn has something to do now. */
   get hasWork(): boolean {
-    const { core, storage } = this.#options;
-    return core.hasWork(storage);
+    if (this.#hasEnded) return false;
+    if (this.#worksOn || this.#control.isSet(ControlWord.BinlogStop)) return true;
+    const { room, tail, cut } = this.#storage;
+    // A log that waits for room takes nothing before its deadline, however full the rings are.
+    if (room.waiting || tail.isBackedUp) return false;
+    for (const ring of this.rings) if (ring.hasMessage) return true;
+    return this.#backup.asked !== cut.number || this.#storage.lendIsDue(this.#lastId);
   }
 
   get nextDueAtMs(): number {
-    const { storage, clock } = this.#options;
-    return Math.min(storage.nextDeadline(), clock?.lookAtMs ?? Number.POSITIVE_INFINITY);
+    if (this.#hasEnded) return Number.POSITIVE_INFINITY;
+    return Math.min(this.#storage.nextDeadline(), this.#options.clock?.lookAtMs ?? Number.POSITIVE_INFINITY);
   }
 
   /** Only in a group does the loop publish to a ring that may be full. */
@@ -156,9 +232,10 @@ export class BinlogLoop implements Role {
    * failed, if it did.
    */
   close(): BinlogError | undefined {
-    const { storage, control, surroundings, clock } = this.#options;
+    const storage = this.#storage;
+    const { surroundings, clock } = this.#options;
     assert(this.#action === Action.End, "the log is closed after its loop has ended");
-    control.set(ControlWord.NoMoreReplies);
+    this.#control.set(ControlWord.NoMoreReplies);
     clock?.look(surroundings.nowMs());
     if (storage.failure === undefined) storage.close(surroundings.nowMs());
     return storage.failure;
@@ -170,16 +247,17 @@ export class BinlogLoop implements Role {
    */
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
-    const { core, storage, counters, clock, surroundings, givesWay } = this.#options;
+    const storage = this.#storage;
+    const { clock, surroundings, givesWay } = this.#options;
     for (;;) {
       assert(storage.failure === undefined || this.#action === Action.End, "a failed log publishes nothing");
       switch (this.#action) {
         case Action.Take:
-          this.#stopping = core.stopping;
+          this.#stopping = this.#control.isSet(ControlWord.BinlogStop);
           this.begunAtMs = surroundings.nowMs();
-          counters.begin();
-          this.taken = core.takeRecords(storage, this.#ringShard);
-          counters.end(this.taken);
+          this.turns.begin();
+          this.taken = this.#takeRecords();
+          this.turns.end(this.taken);
           if (clock !== undefined && this.begunAtMs >= clock.lookAtMs) clock.look(this.begunAtMs);
           this.#action = Action.Flush;
           break;
@@ -188,7 +266,7 @@ export class BinlogLoop implements Role {
           this.#action = Action.Tell;
           break;
         case Action.Tell:
-          this.#action = core.publishProgress(storage) ? Action.RingAcceptors : Action.Work;
+          this.#action = this.publishProgress() ? Action.RingAcceptors : Action.Work;
           break;
         case Action.RingAcceptors:
           this.#ringAcceptors();
@@ -197,12 +275,12 @@ export class BinlogLoop implements Role {
         case Action.Work:
           // At a stop, making room and compaction are left to the next start. The records still in
           // the rings find room without them, or make it.
-          core.takeBackup(storage);
-          this.worksOn = !this.#stopping && storage.work(surroundings.nowMs());
+          this.#takeBackup();
+          this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
           this.#action = Action.TellAgain;
           break;
         case Action.TellAgain:
-          this.#action = core.publishProgress(storage) ? Action.RingAcceptorsAgain : Action.TellState;
+          this.#action = this.publishProgress() ? Action.RingAcceptorsAgain : Action.TellState;
           break;
         case Action.RingAcceptorsAgain:
           this.#ringAcceptors();
@@ -211,102 +289,52 @@ export class BinlogLoop implements Role {
         case Action.TellState:
           // Clear the word first, then ring: a shard that goes to sleep in between checks the word
           // once more.
-          if (!core.publishState(storage)) return this.#turned();
+          if (!this.publishState()) return this.#turned();
           this.#action = Action.RingShards;
           break;
         case Action.RingShards:
           for (let shard = 0; shard < this.#options.shards.length; shard++) this.#ringShard(shard);
           return this.#turned();
         case Action.End:
-          return Point.Ended;
+          return this.#end();
       }
       if (storage.failure !== undefined) this.#action = Action.End;
-      else if (givesWay === true && this.#action === Action.Work) return Point.HeldUp;
-      else if (surroundings.isHeldUp()) return Point.HeldUp;
+      else if ((givesWay === true && this.#action === Action.Work) || surroundings.isHeldUp()) {
+        this.isInTurn = true;
+        return Point.HeldUp;
+      }
     }
   }
 
   #turned(): Point {
-    const { storage, surroundings } = this.#options;
+    const storage = this.#storage;
     assert(
       this.#action === Action.TellState || this.#action === Action.RingShards,
       "a turn ends after its state is published",
     );
     this.#action = Action.Take;
-    this.hasMore = this.taken > 0 || this.worksOn;
+    this.isInTurn = false;
+    this.hasMore = this.taken > 0 || this.#worksOn;
     if (!this.#stopping || this.hasMore) return Point.Turned;
     // The records in the rings are acknowledged or will be, so the log takes them all, unless it
     // has failed.
-    const waited = storage.waiting;
-    if (waited) storage.endWait(surroundings.nowMs());
+    const waited = storage.room.waiting;
+    if (waited) storage.endWait(this.#options.surroundings.nowMs());
     if (waited && storage.failure === undefined) {
       this.hasMore = true;
       return Point.Turned;
     }
     this.#action = Action.End;
+    return this.#end();
+  }
+
+  #end(): Point {
+    this.isInTurn = false;
+    if (!this.#hasEnded) {
+      this.#hasEnded = true;
+      this.#options.onEnded?.();
+    }
     return Point.Ended;
-  }
-
-  readonly #ringShard = (shard: number): void => {
-    const bell = this.#options.shards[shard];
-    assert(bell !== undefined, "a waiting shard has a doorbell");
-    this.#options.counters.rang(bell.ring());
-  };
-
-  #ringAcceptors(): void {
-    const { acceptors, counters } = this.#options;
-    for (const acceptor of acceptors) counters.rang(acceptor.ring());
-  }
-}
-
-// Runs the log in the thread of acceptors and shards, after them, so that a reply waits for the
-// disk but not for another thread. Its own work (making room, compaction) takes one slice in each
-// pass of the thread.
-
-export class ColocatedLog implements ColocatedRole {
-  readonly #role: BinlogLoop;
-  readonly #onEnded: () => void;
-  isInTurn = false;
-  #hasEnded = false;
-
-  /** Calls `onEnded` once: when the log was stopped and has taken everything, or has failed. */
-  constructor(role: BinlogLoop, onEnded: () => void) {
-    this.#role = role;
-    this.#onEnded = onEnded;
-  }
-
-  get begunAtMs(): number {
-    return this.#role.begunAtMs;
-  }
-
-  get taken(): number {
-    return this.#role.taken;
-  }
-
-  get hasMore(): boolean {
-    return this.#role.hasMore;
-  }
-
-  get hasWork(): boolean {
-    return !this.#hasEnded && (this.#role.hasWork || this.#role.worksOn);
-  }
-
-  get nextDueAtMs(): number {
-    return this.#hasEnded ? Number.POSITIVE_INFINITY : this.#role.nextDueAtMs;
-  }
-
-  wantRoom(): void {
-    this.#role.wantRoom();
-  }
-
-  next(): Point {
-    if (this.#hasEnded) return Point.Ended;
-    const point = this.#role.next();
-    this.isInTurn = point === Point.HeldUp;
-    if (point !== Point.Ended) return point;
-    this.#hasEnded = true;
-    this.#onEnded();
-    return point;
   }
 
   /**
@@ -318,5 +346,148 @@ export class ColocatedLog implements ColocatedRole {
     while (this.next() === Point.HeldUp);
     assert(!this.isInTurn, "turns don't nest");
     return true;
+  }
+
+  readonly #ringShard = (shard: number): void => {
+    const bell = this.#options.shards[shard];
+    assert(bell !== undefined, "a waiting shard has a doorbell");
+    this.turns.rang(bell.ring());
+  };
+
+  #ringAcceptors(): void {
+    for (const acceptor of this.#options.acceptors) this.turns.rang(acceptor.ring());
+  }
+
+  // --- between the rings and the storage -----------------------------------------------------------
+
+  /**
+   * Appends the records that the shards have published, and rings each shard that waits for room.
+   * Returns the number of records.
+   */
+  // put 11/18
+  #takeRecords(): number {
+    const storage = this.#storage;
+    let taken = 0;
+    for (let shard = 0; shard < this.rings.length; shard++) {
+      const ring = this.rings[shard]!;
+      for (let i = 0; i < BATCH_RECORDS; i++) {
+        if (storage.room.waiting || storage.tail.isBackedUp) break;
+        const offset = ring.next();
+        if (offset === EMPTY) break;
+        const number = appendedNumber(ring, offset);
+        const bytes = appendedBytes(ring, offset);
+        assert(APPEND_HEADER_BYTES + bytes <= ring.int32[offset >> 2]!, "a record ends inside its message");
+        storage.append(shard, number, ring.bytes, offset + APPEND_HEADER_BYTES, bytes);
+        taken++;
+      }
+      if (ring.release()) this.#ringShard(shard);
+    }
+    storage.lendIds(this.#lastId);
+    // The following flush may hang in a sync; this makes the hang visible.
+    this.#publishUnsynced();
+    return taken;
+  }
+
+  /**
+   * Publishes how far the log is written and synced. Returns true if replies may have waited for
+   * it.
+   */
+  // put 14/18
+  publishProgress(): boolean {
+    const storage = this.#storage;
+    let written = false;
+    let synced = false;
+    for (let shard = 0; shard < this.#publishedWritten.length; shard++) {
+      const writtenUpTo = storage.tail.written[shard]!;
+      if (writtenUpTo !== this.#publishedWritten[shard]) {
+        assert(writtenUpTo > this.#publishedWritten[shard]!, "written records stay written");
+        this.#publishedWritten[shard] = writtenUpTo;
+        this.#written.publish(shard, writtenUpTo);
+        written = true;
+      }
+      const syncedUpTo = storage.tail.synced[shard]!;
+      assert(syncedUpTo <= writtenUpTo, "a durable record was written");
+      if (syncedUpTo === this.#publishedSynced[shard]) continue;
+      assert(syncedUpTo > this.#publishedSynced[shard]!, "durable records stay durable");
+      this.#publishedSynced[shard] = syncedUpTo;
+      this.#synced.publish(shard, syncedUpTo);
+      synced = true;
+    }
+    const { repliesWaitFor, group } = this.#options.topology.binlog!;
+    if (repliesWaitFor === LogWord.Synced) return synced;
+    // In a group, replies may wait for the shared log; the group's thread rings when that has the
+    // records.
+    return written && group?.repliesWait !== true;
+  }
+
+  /**
+   * Publishes whether there is room, and the log's figures for `stats`. Returns true if sleeping
+   * shards may continue.
+   */
+  publishState(): boolean {
+    const counters = this.#counters;
+    const { table, tail, cut, compacts } = this.#storage;
+    const { waiting, full } = this.#storage.room;
+    const oldestSegment = table.oldest?.number ?? 0;
+    const currentSegment = tail.segments.current.number;
+    const hadWaited = this.#control.isSet(ControlWord.BinlogWaits);
+    if (waiting) this.#control.set(ControlWord.BinlogWaits);
+    else if (hadWaited) this.#control.clear(ControlWord.BinlogWaits);
+    const wasFull = this.#control.isSet(ControlWord.BinlogFull);
+    if (full && !wasFull) this.#control.set(ControlWord.BinlogFull);
+    else if (wasFull && !full) this.#control.clear(ControlWord.BinlogFull);
+    assert(oldestSegment <= currentSegment, "the current segment is not before the oldest");
+    counters[Counter.BinlogOldest] = oldestSegment;
+    counters[Counter.BinlogCurrent] = currentSegment;
+    counters[Counter.BinlogWritten] = tail.recordsWritten;
+    counters[Counter.BinlogMigrated] = tail.recordsMigrated;
+    const fileBytes = table.fileBytes();
+    assert(table.liveBytes <= fileBytes, "live bytes lie in the files");
+    counters[Counter.BinlogBytes] = fileBytes;
+    counters[Counter.BinlogLiveBytes] = table.liveBytes;
+    counters[Counter.BinlogSpareBytes] = table.spareBytes();
+    counters[Counter.BinlogCompacts] = compacts ? 1 : 0;
+    this.#publishUnsynced();
+    if (cut.isBusy || this.#publishedKept > 0 || cut.state !== this.#publishedCut) this.#publishCut(cut);
+    counters.set(tail.timings.figures, Counter.LogFigures);
+    // A put may wait for ids that a full log does not lend.
+    const refuses = full && !wasFull;
+    const idsLent = tail.lending.durableUpTo;
+    const lends = idsLent !== this.#publishedLent && this.#publishLent(idsLent);
+    return lends || refuses || (hadWaited && !waiting);
+  }
+
+  #publishUnsynced(): void {
+    const { unsyncedSinceMs } = this.#storage.tail;
+    this.#counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
+  }
+
+  /** Returns true if puts may have waited for the ids. */
+  #publishLent(idsLent: number): boolean {
+    // In a group, the group's thread lends the ids.
+    if (this.#options.topology.binlog!.group !== undefined) return false;
+    assert(idsLent > this.#publishedLent, "lent ids only go up");
+    this.#publishedLent = idsLent;
+    this.#lent.publish(idsLent);
+    return true;
+  }
+
+  /** Tells the log which backup wants a cut. */
+  #takeBackup(): void {
+    const { cut } = this.#storage;
+    const { asked } = this.#backup;
+    if (asked === cut.number) return;
+    cut.want(asked);
+    this.#publishedCut = cut.state;
+  }
+
+  #publishCut(cut: LogCut): void {
+    const { kept } = cut;
+    if (kept !== this.#publishedKept) this.#backup.setKept(kept);
+    this.#publishedKept = kept;
+    if (cut.state === this.#publishedCut) return;
+    this.#publishedCut = cut.state;
+    if (cut.state === "made") this.#backup.grant(cut.number, cut);
+    else if (cut.state === "refused") this.#backup.refuse(cut.number);
   }
 }

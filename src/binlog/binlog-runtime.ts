@@ -13,11 +13,10 @@ import {
   type Topology,
   threadOfShard,
 } from "../message/topology.ts";
-import { TurnCounters } from "../message/turn-counters.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
+import { FileTable } from "../ring/job-directory.ts";
 import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
-import { BinlogCore } from "./binlog-core.ts";
 import { BatchRing, BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { noteStart, readGroupFile } from "./disk/checked-json.ts";
@@ -29,7 +28,7 @@ import type { ChainOptions } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
 import type { StorageNotice, SyncEvery } from "./live/storage-options.ts";
-import { openBinlog } from "./open-binlog.ts";
+import { openBinlog, recoveredWithFiles } from "./open-binlog.ts";
 import { type OpenOptions, StartInterrupted } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
 
@@ -121,19 +120,14 @@ const SPARE_DESCRIPTORS = 8;
 export class BinlogRuntime {
   readonly #data: BinlogData;
   readonly #tell: (news: BinlogNews) => void;
-  readonly #core: BinlogCore;
   readonly #control: ControlWords;
-  readonly counters: TurnCounters;
   #batches: BatchRing | undefined;
   #opened: { storage: Storage; lock: DirectoryLock; role: BinlogLoop } | undefined;
 
   constructor(data: BinlogData, tell: (news: BinlogNews) => void) {
     this.#data = data;
     this.#tell = tell;
-    const { topology } = data;
-    this.#control = new ControlWords(topology.control);
-    this.#core = new BinlogCore(topology);
-    this.counters = new TurnCounters(this.#core.counters, this.#core.rings);
+    this.#control = new ControlWords(data.topology.control);
   }
 
   /**
@@ -158,7 +152,10 @@ export class BinlogRuntime {
     }
   }
 
-  /** Closes the log; call once, after the loop has ended. No reply is sent from then on. */
+  /**
+   * Closes the log, once, after the loop has ended; in a thread of its own, that thread calls it. No
+   * reply is sent from then on.
+   */
   close(): void {
     assert(this.#opened !== undefined, "only an open log is closed");
     const { storage, lock, role } = this.#opened;
@@ -169,14 +166,15 @@ export class BinlogRuntime {
       return;
     }
     lock.release();
-    this.#tell({ news: "closed", timings: storage.timings.summary() });
+    this.#tell({ news: "closed", timings: storage.tail.timings.summary() });
   }
 
   async #open(): Promise<BinlogLoop> {
     const { directory, topology, segmentBytes, syncEvery, salvage } = this.#data;
     assert(this.#opened === undefined, "a log is opened once");
     const lock = DirectoryLock.take(directory);
-    const stopping = () => this.#core.stopping;
+    const stopping = () => this.#control.isSet(ControlWord.BinlogStop);
+    const files = new FileTable(topology.binlog!.files);
     // A thread of its own can wait for its syncs.
     const inBackground = topology.binlog!.thread !== undefined && syncEvery !== 0;
     const options: OpenOptions = {
@@ -195,14 +193,15 @@ export class BinlogRuntime {
       stopping,
       notice: (notice) => this.#tell({ news: "notice", notice }),
       progress: (doneBytes, totalBytes) => this.#tell({ news: "progress", doneBytes, totalBytes }),
-      onFull: (id, segment) => this.#core.noteFile(id, segment),
+      onFull: (id, segment) => files.set(id, segment),
     };
     const chain = await this.#chain(options);
     const startedAtMs = monotonicMs();
     const opened = await openBinlog({ ...options, chain });
     const { storage } = opened;
     const clock = opened.startClock(wallOffsetMs, monotonicMs());
-    this.#core.beginIds(opened.nextId);
+    const role = this.#createRole(storage, clock);
+    role.beginIds(opened.nextId);
     const origins = this.#origins(options, opened.nextId);
     try {
       for (const port of this.#data.recovery)
@@ -211,16 +210,15 @@ export class BinlogRuntime {
           batches: opened.batches,
           clockOffsetMs: clock.offsetMs,
         });
-      await this.#feedShards(this.#core.recovered(opened), stopping);
+      await this.#feedShards(recoveredWithFiles(opened, topology), stopping);
     } catch (error) {
       if (error instanceof StartInterrupted) storage.close(monotonicMs());
       throw error;
     }
     // No thread waits for it yet.
-    this.#core.publishProgress(storage);
-    this.#core.publishState(storage);
+    role.publishProgress();
+    role.publishState();
     this.#tell({ news: "recovered", jobs: opened.jobCount, ms: monotonicMs() - startedAtMs, origins });
-    const role = this.#createRole(storage, clock);
     this.#opened = { storage, lock, role };
     return role;
   }
@@ -263,22 +261,20 @@ export class BinlogRuntime {
   }
 
   #createRole(storage: Storage, clock: LogClock): BinlogLoop {
-    const { binlog } = this.#data.topology;
-    assert(binlog !== undefined, "only a server with a log runs one");
     const { topology } = this.#data;
+    const isColocated = topology.binlog?.thread !== undefined;
     const words = new Int32Array(topology.doorbells);
     const bells = (count: number, thread: (each: number) => number): Doorbell[] =>
       Array.from({ length: count }, (_, each) => new Doorbell(words, thread(each)));
     return new BinlogLoop({
-      core: this.#core,
+      topology,
       storage,
-      control: this.#control,
       shards: bells(topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: bells(topology.ports, (port) => portBell(topology, port)),
-      counters: this.counters,
       clock,
       batches: this.#batches,
-      givesWay: binlog.thread !== undefined,
+      givesWay: isColocated,
+      onEnded: isColocated ? () => this.close() : undefined,
       surroundings: REAL_THREAD,
     });
   }

@@ -21,13 +21,13 @@ import { type Disk, type Handle, readFully, replaceWhole, writeWhole } from "./d
 import { type SyncEvery, SyncPolicy } from "./live/storage-options.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
-import { foreignRecordIsKnown } from "./segments/record-kinds.ts";
 import {
   decodeHeader,
   END_BYTES,
   encodeHeader,
   encodeOwn,
   FRAME_BYTES,
+  foreignRecordIsKnown,
   HEADER_BYTES,
   MAX_FRAMED_BYTES,
   OWN_RECORD_BYTES,

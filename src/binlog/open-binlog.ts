@@ -2,8 +2,12 @@
 // salvages, and begins.
 
 import { assert } from "../base/assert.ts";
+import { shardOfTube } from "../base/bytes.ts";
 import { segmentName } from "../base/text.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
+import { RECORD_ID_AT } from "../message/record.ts";
+import type { Topology } from "../message/topology.ts";
+import { FileTable } from "../ring/job-directory.ts";
 import { takeOverBeanstalkd } from "./beanstalkd/takeover.ts";
 import { asBinlogError, type BinlogError } from "./disk/binlog-error.ts";
 import { LogClock } from "./live/log-clock.ts";
@@ -82,6 +86,25 @@ async function open({ chain, ...options }: OpenOptions): Promise<OpenedBinlog> {
       }),
     jobs: (shardOf) => recoveredJobs(source, options.shards, shardOf),
   };
+}
+
+/** Yields the recovered jobs in batches, and records the file of each for stats-job. */
+export function* recoveredWithFiles(opened: OpenedBinlog, topology: Topology): Generator<RecoveredBatch> {
+  const { shards, binlog } = topology;
+  const { index } = opened.storage;
+  const files = new FileTable(binlog!.files);
+  for (const batch of opened.jobs((bytes, start, length) =>
+    shardOfTube(bytes, start, start + length, shards),
+  )) {
+    const view = new DataView(batch.bytes.buffer, batch.bytes.byteOffset);
+    for (const offsets of batch.jobs) {
+      for (const offset of offsets) {
+        const id = view.getFloat64(offset + RECORD_ID_AT, true);
+        files.set(id, index.fullSegmentOf(id));
+      }
+    }
+    yield batch;
+  }
 }
 
 function firstProblem(verdict: LogVerdict): BinlogError {

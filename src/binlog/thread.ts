@@ -22,7 +22,7 @@ function run(role: BinlogLoop): void {
   const loop = new BlockingLoop({
     role,
     doorbell,
-    counters: runtime.counters,
+    counters: role.turns,
     spin,
     surroundings: REAL_THREAD,
   });

@@ -73,7 +73,6 @@ async function openLog(
   thread: AcceptorThread,
 ): Promise<boolean> {
   const { BinlogRuntime } = await import("../binlog/binlog-runtime.ts");
-  const { ColocatedLog } = await import("../binlog/binlog-loop.ts");
   const tell = (news: BinlogNews): void => port.postMessage(news);
   const runtime = new BinlogRuntime(log, tell);
   const order = new Promise((resolve) => port.once("message", resolve));
@@ -81,9 +80,8 @@ async function openLog(
   await order;
   const role = await runtime.open();
   if (role === undefined) return false;
-  const resident = new ColocatedLog(role, () => runtime.close());
-  ownLog.log = resident;
-  thread.addLog(resident);
+  ownLog.log = role;
+  thread.addLog(role);
   return true;
 }
 

@@ -42,12 +42,12 @@ async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promis
   disk.syncFolder = (folder) => {
     syncFolder(folder);
     if (!isNext || durable !== undefined) return;
-    const syncedUpTo = storage.syncedUpTo(0);
+    const syncedUpTo = storage.tail.synced[0]!;
     durable = [...putNumbers].filter(([, n]) => n <= syncedUpTo).map(([id]) => id);
     disk.crash(NOTHING_SURVIVES);
     throw new Error("the power is gone");
   };
-  for (let step = 0; step < 3000 && !storage.waiting && storage.failure === undefined; step++) {
+  for (let step = 0; step < 3000 && !storage.room.waiting && storage.failure === undefined; step++) {
     nowMs++;
     const ids = [...putNumbers.keys()];
     if (random.below(6) === 0 && ids.length > 60) {
@@ -58,7 +58,7 @@ async function cutAfterNextFile(disk: VirtualDisk, random: SeededRandom): Promis
     storage.flush(nowMs);
     const oldest = storage.table.oldest!;
     storage.work(nowMs);
-    if (storage.table.oldest !== oldest || oldest.liveBytes > 0 || !storage.full) continue;
+    if (storage.table.oldest !== oldest || oldest.liveBytes > 0 || !storage.room.full) continue;
     // Its live records are copied, and its DROP is written.
     [isFull, isNext] = [false, true];
     nowMs += 1001;
@@ -91,7 +91,7 @@ async function killAfterDrop(): Promise<{ disk: VirtualDisk; durable: number[] }
   const { storage } = await openBinlog({ ...virtualOptions(disk), syncEvery: "never" });
   const writer = new JobWriter(storage);
   const putNumbers = new Map<number, number>();
-  const first = storage.oldestSegment;
+  const first = storage.table.oldest!.number;
   for (let id = 1; ; id++) {
     assert.ok(id < 5000, "a segment is dropped at some time");
     writer.put(id, BODY);
@@ -105,9 +105,9 @@ async function killAfterDrop(): Promise<{ disk: VirtualDisk; durable: number[] }
     storage.flush(id);
     storage.work(id);
     if (storage.table.oldest!.number !== first || storage.table.oldest!.liveBytes > 0) continue;
-    const syncedUpTo = storage.syncedUpTo(0);
+    const syncedUpTo = storage.tail.synced[0]!;
     storage.flush(id);
-    assert.equal(storage.syncedUpTo(0), syncedUpTo, "the DROP is not synced");
+    assert.equal(storage.tail.synced[0]!, syncedUpTo, "the DROP is not synced");
     disk.kill();
     const durable = [...putNumbers].filter(([, n]) => n <= syncedUpTo).map(([put]) => put);
     return { disk, durable };
@@ -161,12 +161,12 @@ it("--salvage does not believe a DROP behind a tear", async () => {
       storage.flush(nowMs++);
       for (let slice = 0; slice < 4 && torn === undefined; slice++) {
         const oldest = storage.table.oldest!;
-        const { currentSegment } = storage;
+        const currentSegment = storage.tail.segments.current.number;
         const [liveBytes, from] = [oldest.liveBytes, storage.table.get(currentSegment)!.usedBytes];
         storage.work(nowMs);
         storage.flush(nowMs);
         const isCopied = oldest.sealed && liveBytes > 0 && oldest.liveBytes === 0;
-        if (!isCopied || storage.currentSegment !== currentSegment) continue;
+        if (!isCopied || storage.tail.segments.current.number !== currentSegment) continue;
         // The power cut kept only the last record of this slice: the DROP.
         torn = disk.clone();
         const content = torn.contentOf(segmentName(currentSegment));

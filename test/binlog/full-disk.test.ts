@@ -23,7 +23,7 @@ test("on a full tmpfs puts are refused and deletes work; after room comes back a
     storage.work(id);
     assert.equal(storage.failure, undefined);
   };
-  while (!storage.full) {
+  while (!storage.room.full) {
     writer.put(++id, "x".repeat(3000));
     if (id % 5 === 0) turn();
     assert.ok(id < 10_000);
@@ -43,8 +43,8 @@ test("on a full tmpfs puts are refused and deletes work; after room comes back a
     turn();
   }
   rmSync(join(path, "other"));
-  for (let now = 1e6; storage.full && now < 2e6; now += 1000) while (storage.work(now)) {}
-  assert.equal(storage.full, false);
+  for (let now = 1e6; storage.room.full && now < 2e6; now += 1000) while (storage.work(now)) {}
+  assert.equal(storage.room.full, false);
   for (let i = 0; i < 300; i++) {
     writer.put(++id, "y".repeat(3000));
     turn();

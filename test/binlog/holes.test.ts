@@ -32,7 +32,7 @@ test("hole a: after a failed fsync nothing is acknowledged", async () => {
   const writer = new JobWriter(storage);
   writer.put(1, "kept");
   writer.settle();
-  assert.equal(storage.syncedUpTo(0), 1);
+  assert.equal(storage.tail.synced[0], 1);
   failing(disk, "sync", "EIO");
   writer.put(2, "lost");
   storage.flush(1);
@@ -43,8 +43,8 @@ test("hole a: after a failed fsync nothing is acknowledged", async () => {
   writer.put(3, "lost");
   storage.flush(2);
   storage.work(3);
-  assert.equal(storage.syncedUpTo(0), 1);
-  assert.equal(storage.full, true);
+  assert.equal(storage.tail.synced[0], 1);
+  assert.equal(storage.room.full, true);
   assert.equal(storage.nextDeadline(), Number.POSITIVE_INFINITY);
 });
 
@@ -58,7 +58,7 @@ test("hole b (row 12): after a write error nothing is acknowledged, and a restar
   writer.put(2, "refused");
   opened.storage.flush(1);
   assert.notEqual(opened.storage.failure, undefined);
-  assert.equal(opened.storage.syncedUpTo(0), 1);
+  assert.equal(opened.storage.tail.synced[0], 1);
   assert.deepEqual(await restart(disk), kept);
 });
 
@@ -67,10 +67,10 @@ test("hole c (row 13): a segment is durable before it is left", async () => {
   const storage = (await openBinlog({ ...virtualOptions(disk), syncEvery: 50 })).storage;
   const writer = new JobWriter(storage);
   let id = 0;
-  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
+  while (storage.tail.segments.current.number === 1) writer.put(++id, "x".repeat(500));
   // The one that did not fit any more is in the next segment; all before it are durable without a
   // flush.
-  assert.equal(storage.syncedUpTo(0), id - 1);
+  assert.equal(storage.tail.synced[0], id - 1);
 });
 
 test("hole d: a segment is removed only after the copies of its jobs are durable", async () => {
@@ -94,7 +94,7 @@ test("hole d: a segment is removed only after the copies of its jobs are durable
     writer.storage.flush(id);
     writer.storage.work(id);
   }
-  assert.ok(unlinked > 3 && opened.storage.recordsMigrated > 0);
+  assert.ok(unlinked > 3 && opened.storage.tail.recordsMigrated > 0);
   assert.deepEqual(await restart(disk), writer.jobs);
 });
 
@@ -105,7 +105,7 @@ test("hole e: the directory is synced before a new segment is used", async () =>
     writer.put(id, "x".repeat(400));
     writer.storage.flush(id);
   }
-  assert.ok(opened.storage.currentSegment > 2);
+  assert.ok(opened.storage.tail.segments.current.number > 2);
   // Power fails, and nothing that was not synced survives: names neither.
   const nothing = { below: () => 0, chance: () => false, bits: () => 0 };
   disk.crash(nothing as unknown as Parameters<VirtualDisk["crash"]>[0]);
@@ -134,7 +134,7 @@ test("hole f: compaction of a log in use stops at a flipped bit and doesn't copy
   const { opened, writer } = await openSample(disk);
   const { storage } = opened;
   let id = 0;
-  while (storage.currentSegment < 4) {
+  while (storage.tail.segments.current.number < 4) {
     writer.put(++id, `body of job ${id}.`.padEnd(1000));
     writer.settle();
   }
@@ -230,7 +230,7 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
     failing(disk, code === "ENOSPC" ? "write" : "open", code, () => extending && growing(storage));
     const growing = (s: Storage) => s.table.fileBytes() > 0 && new Error().stack!.includes("segment-writer");
     let id = 0;
-    while (!storage.full) {
+    while (!storage.room.full) {
       writer.put(++id, "x".repeat(300));
       writer.storage.flush(id);
       writer.storage.work(id);
@@ -238,7 +238,7 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
       assert.ok(id < 1000, "it never got full");
     }
     assert.match(notices.at(-1)!, text);
-    assert.equal(storage.shortage, code);
+    assert.equal(storage.tail.segments.shortage, code);
     // Changes that need only an update go on: every job can be deleted.
     for (const one of [...writer.jobs.keys()]) {
       if (code === "ENOSPC") writer.update(one, { releases: 1 });
@@ -249,8 +249,8 @@ test("hole i: the log distinguishes a full disk from missing descriptors and rec
     assert.equal(storage.failure, undefined);
     assert.equal(storage.index.jobs, 0);
     extending = false;
-    for (let now = 1e6; now < 2e6 && storage.full; now += 1000) while (storage.work(now)) {}
-    assert.equal(storage.full, false);
+    for (let now = 1e6; now < 2e6 && storage.room.full; now += 1000) while (storage.work(now)) {}
+    assert.equal(storage.room.full, false);
     assert.match(notices.at(-1)!, /BINLOG_ROOM There is room again/);
     writer.put(++id, "welcome");
     writer.settle(2e6);
@@ -284,7 +284,7 @@ test("on a full disk of any size puts are refused in time, and deletes and updat
     const { storage } = opened;
     for (let step = 0; step < 4000; step++) {
       const ids = [...writer.jobs.keys()];
-      if (!storage.full) writer.put(step + 1, "x".repeat(step % 500));
+      if (!storage.room.full) writer.put(step + 1, "x".repeat(step % 500));
       else if (step % 3 === 0 && ids.length > 0) writer.delete(ids.at(-1)!);
       else if (ids.length > 0) writer.update(ids[step % ids.length]!, { releases: step });
       storage.flush(step);
@@ -302,9 +302,9 @@ test("-f MS (row 13): records older than MS are durable even if no more come", (
   const writer = new JobWriter(storage);
   writer.put(1, "alone");
   storage.flush(1000);
-  assert.equal(storage.syncedUpTo(0), 0);
+  assert.equal(storage.tail.synced[0], 0);
   const deadline = storage.nextDeadline();
   assert.ok(deadline <= 1050, `deadline ${deadline}`);
   storage.flush(deadline);
-  assert.equal(storage.syncedUpTo(0), 1);
+  assert.equal(storage.tail.synced[0], 1);
 });

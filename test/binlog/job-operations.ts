@@ -74,7 +74,7 @@ export class JobOperations {
 
   put(): void {
     const random = this.#life.random;
-    if (this.#life.storage.full) return;
+    if (this.#life.storage.room.full) return;
     if (random.chance(0.05)) {
       this.set();
       return;
@@ -210,7 +210,11 @@ export class JobOperations {
   delete(id: number): void {
     const job = this.#life.live.get(id)!;
     const shard = job.tube.charCodeAt(0) % SHARDS;
-    if (job.fixed.length > 0 && job.fields.state !== RecordState.remembered && !this.#life.storage.full) {
+    if (
+      job.fixed.length > 0 &&
+      job.fields.state !== RecordState.remembered &&
+      !this.#life.storage.room.full
+    ) {
       this.remember(job);
       return;
     }

@@ -26,7 +26,7 @@ function show({ storage }: OpenedBinlog, id: number, lends: boolean): void {
   if (lends) {
     storage.lendIds(id);
     storage.flush(1);
-    assert.ok(storage.idsLent >= id, "the id is lent before a client sees it");
+    assert.ok(storage.tail.lending.durableUpTo >= id, "the id is lent before a client sees it");
   }
   new JobWriter(storage).put(id, "seen by a consumer");
 }
@@ -78,7 +78,7 @@ test("an orderly end returns unused lent ids also if nothing follows a full segm
   // The cut for a backup leaves the segment.
   storage.cut.want(1);
   while (storage.work(1)) storage.flush(1);
-  assert.deepEqual([storage.cut.state, storage.currentSegment], ["made", 2]);
+  assert.deepEqual([storage.cut.state, storage.tail.segments.current.number], ["made", 2]);
   storage.close(2);
   const again = await open(disk);
   assert.equal(again.nextId, 8);
@@ -92,20 +92,20 @@ test("a full log owes no lend: no put waits for one, and the loop can sleep", as
   const writer = new JobWriter(storage);
   disk.capacityBytes = disk.usedBytes();
   let id = 0;
-  while (!storage.full) {
+  while (!storage.room.full) {
     writer.put(++id, "x".repeat(300));
     writer.settle(id);
   }
-  const { idsLent } = storage;
+  const idsLent = storage.tail.lending.durableUpTo;
   for (const highest of [id, idsLent + 1]) {
     assert.equal(storage.lendIsDue(highest), false);
     storage.lendIds(highest);
     storage.flush(id);
-    assert.equal(storage.idsLent, idsLent);
+    assert.equal(storage.tail.lending.durableUpTo, idsLent);
   }
   disk.capacityBytes = Number.POSITIVE_INFINITY;
   writer.settle(10_000);
-  assert.deepEqual([storage.full, storage.lendIsDue(idsLent + 1)], [false, true]);
+  assert.deepEqual([storage.room.full, storage.lendIsDue(idsLent + 1)], [false, true]);
 });
 
 test("the number of the last batch is not given again after an orderly end", async () => {
@@ -134,10 +134,10 @@ test("ids are lent again when half are used, and compaction keeps that", async (
   assert.equal(storage.lendIsDue(LENT_IDS / 2 + 2), true);
   storage.lendIds(LENT_IDS);
   storage.flush(2);
-  assert.equal(storage.idsLent, 2 * LENT_IDS);
+  assert.equal(storage.tail.lending.durableUpTo, 2 * LENT_IDS);
   const writer = new JobWriter(storage);
   // Enough to drop the segments in which ids were lent.
-  for (let id = 1; storage.oldestSegment < 4; id++) {
+  for (let id = 1; storage.table.oldest!.number < 4; id++) {
     writer.put(id, "x".repeat(2000));
     writer.delete(id);
     writer.settle();
@@ -162,15 +162,15 @@ test("a lend that found no room for its record is repeated, and shows no id befo
     throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
   };
   storage.lendIds(id);
-  assert.deepEqual([writes, storage.full, storage.idsLent], [1, true, 0]);
+  assert.deepEqual([writes, storage.room.full, storage.tail.lending.durableUpTo], [1, true, 0]);
   disk.fault = () => {};
   storage.flush(1);
-  const shown = storage.idsLent;
+  const shown = storage.tail.lending.durableUpTo;
   assert.equal((await open(disk.clone())).nextId, id + 1, "no record states a lend");
   assert.equal(shown, 0, "so no client may see an id of one");
   writer.settle(5000);
   assert.ok(storage.lendIsDue(id));
   storage.lendIds(id);
   storage.flush(5001);
-  assert.equal(storage.idsLent, id + LENT_IDS);
+  assert.equal(storage.tail.lending.durableUpTo, id + LENT_IDS);
 });

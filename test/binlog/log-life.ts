@@ -73,7 +73,8 @@ export class LogLife {
 
   append(shard: number, length: number): number {
     const n = ++this.numbers[shard]!;
-    if (this.storage.waiting) this.backlog.push({ shard, n, bytes: this.scratch.bytes.slice(0, length) });
+    if (this.storage.room.waiting)
+      this.backlog.push({ shard, n, bytes: this.scratch.bytes.slice(0, length) });
     else this.storage.append(shard, n, this.scratch.bytes, 0, length);
     this.result.operations++;
     return n;
@@ -87,7 +88,7 @@ export class LogLife {
 
   /** The log takes what has waited for it; the time until it has to be durable begins then. */
   drain(): void {
-    while (this.backlog.length > 0 && !this.storage.waiting) {
+    while (this.backlog.length > 0 && !this.storage.room.waiting) {
       const { shard, n, bytes } = this.backlog.shift()!;
       this.storage.append(shard, n, bytes, 0, bytes.length);
       for (const one of this.model.operations) if (one.shard === shard && one.n === n) one.atMs = this.nowMs;

@@ -36,24 +36,25 @@ for (const syncEvery of [0, 50, "never"] satisfies SyncEvery[]) {
     writer.put(3, "as well");
     storage.flush(1000);
     assert.equal(storage.failure, undefined);
-    assert.ok(storage.waiting && storage.full);
-    assert.equal(storage.syncedUpTo(0), durable, "what was written, and nothing that could not be");
+    assert.ok(storage.room.waiting && storage.room.full);
+    assert.equal(storage.tail.synced[0]!, durable, "what was written, and nothing that could not be");
     assert.throws(() => writer.put(4, "too early"), /waits for room/);
     writer.jobs.delete(4);
     writer.n--;
     assert.equal(storage.work(1001), false);
     assert.equal(storage.nextDeadline(), 2000, "it is tried again each second");
     storage.flush(2000);
-    assert.ok(storage.waiting);
+    assert.ok(storage.room.waiting);
     assert.deepEqual(await afterCrash(disk), before);
     full = false;
     storage.flush(2500);
-    assert.ok(storage.waiting, "not before its time");
+    assert.ok(storage.room.waiting, "not before its time");
     storage.flush(3000);
-    assert.equal(storage.waiting, false);
-    if (syncEvery !== "never") assert.equal(storage.syncedUpTo(0), 3, "it has waited long enough for a sync");
+    assert.equal(storage.room.waiting, false);
+    if (syncEvery !== "never")
+      assert.equal(storage.tail.synced[0]!, 3, "it has waited long enough for a sync");
     writer.settle(4000);
-    assert.equal(storage.full, false);
+    assert.equal(storage.room.full, false);
     assert.deepEqual(
       notices.map((notice) => notice.split(" ")[0]),
       ["BINLOG_FULL", "BINLOG_WAITS", "BINLOG_GOES_ON", "BINLOG_ROOM"],
@@ -76,7 +77,7 @@ test("a log that closes while it waits tries once more, and reports a failure", 
     };
     writer.put(1, "job");
     storage.flush(0);
-    assert.ok(storage.waiting);
+    assert.ok(storage.room.waiting);
     full = stays;
     storage.close(1);
     assert.equal(storage.failure?.code, stays ? "BINLOG_NO_SPACE" : undefined);
@@ -98,7 +99,7 @@ test("a log that closes while a record waits for a place writes it, or reports a
       if (short && call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
     };
     // Appended without a flush in between: the last one finds no place in any segment.
-    for (let updates = 1; !storage.waiting; updates++) {
+    for (let updates = 1; !storage.room.waiting; updates++) {
       writer.update(1 + (updates % 20), { releases: updates });
       assert.ok(updates < 10_000, "it never got full");
     }
@@ -121,23 +122,23 @@ test("a record that waited for a place counts once, and is acknowledged like tho
   disk.fault = (call) => {
     if (short && call === "open") throw Object.assign(new Error("EMFILE: injected"), { code: "EMFILE" });
   };
-  const own = (): number => storage.recordsWritten - storage.recordsMigrated;
+  const own = (): number => storage.tail.recordsWritten - storage.tail.recordsMigrated;
   for (let round = 1; round <= 2; round++) {
     short = true;
-    while (!storage.waiting) writer.update(1 + (writer.n % 20), { releases: writer.n });
+    while (!storage.room.waiting) writer.update(1 + (writer.n % 20), { releases: writer.n });
     assert.equal(own(), writer.n + other.n - 1, "the last one has no place yet");
     const nowMs = 10_000 * round;
     storage.flush(nowMs);
-    assert.ok(storage.waiting && storage.writtenUpTo(0) < writer.n);
+    assert.ok(storage.room.waiting && storage.tail.written[0]! < writer.n);
     short = false;
     storage.flush(nowMs + 1000);
-    assert.equal(storage.waiting, false);
+    assert.equal(storage.room.waiting, false);
     assert.equal(own(), writer.n + other.n);
-    assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [writer.n, writer.n]);
-    assert.equal(storage.syncedUpTo(1), other.n);
+    assert.deepEqual([storage.tail.written[0]!, storage.tail.synced[0]!], [writer.n, writer.n]);
+    assert.equal(storage.tail.synced[1]!, other.n);
     other.put(30 + round, "behind it");
     writer.settle(nowMs + 2000);
-    assert.equal(storage.syncedUpTo(1), other.n);
+    assert.equal(storage.tail.synced[1]!, other.n);
   }
   storage.close(50_000);
   const found = await jobsOfLog({ ...virtualOptions(disk.clone()), shards: 2 });
@@ -155,7 +156,7 @@ test("a log that waits takes back the segments that a backup keeps, and goes on 
     }
   };
   let id = 0;
-  while (storage.currentSegment < 6) writer.put(++id, "x".repeat(300));
+  while (storage.tail.segments.current.number < 6) writer.put(++id, "x".repeat(300));
   work(0);
   storage.cut.want(1);
   work(0);
@@ -174,9 +175,12 @@ test("a log that waits takes back the segments that a backup keeps, and goes on 
   };
   writer.put(1000, "needs a block");
   storage.flush(10);
-  assert.ok(storage.waiting);
+  assert.ok(storage.room.waiting);
   storage.flush(1010);
-  assert.deepEqual([storage.waiting, storage.cut.state, storage.cut.kept, tries], [false, "refused", 0, 1]);
+  assert.deepEqual(
+    [storage.room.waiting, storage.cut.state, storage.cut.kept, tries],
+    [false, "refused", 0, 1],
+  );
   storage.close(1011);
   assert.deepEqual(await afterCrash(disk), writer.jobs);
 });
@@ -187,7 +191,7 @@ test("a lend that ends a segment which can't be left waits for room: nothing fol
   const writer = new JobWriter(storage);
   let id = 0;
   // Into a segment that was made ahead and has room only at its beginning.
-  while (storage.currentSegment < 2) writer.put(++id, "x".repeat(300));
+  while (storage.tail.segments.current.number < 2) writer.put(++id, "x".repeat(300));
   storage.flush(0);
   disk.capacityBytes = disk.usedBytes();
   const current = storage.table.get(2)!;
@@ -196,19 +200,19 @@ test("a lend that ends a segment which can't be left waits for room: nothing fol
   const headBytes = FRAME_BYTES + putRecordBytes("default".length, 0);
   writer.put(++id, "x".repeat(roomBytes() - headBytes));
   assert.equal(roomBytes(), 0);
-  assert.equal(storage.full, false);
+  assert.equal(storage.room.full, false);
   disk.fault = (call) => {
     if (call === "truncate") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
   };
   storage.lendIds(id);
-  assert.ok(storage.waiting);
+  assert.ok(storage.room.waiting);
   disk.fault = () => {};
   disk.capacityBytes = Number.POSITIVE_INFINITY;
   storage.flush(500);
   storage.work(500);
-  assert.ok(storage.waiting, "not before its time");
+  assert.ok(storage.room.waiting, "not before its time");
   writer.settle(1000);
-  assert.equal(storage.waiting, false);
+  assert.equal(storage.room.waiting, false);
   writer.put(++id, "behind it");
   writer.settle(1001);
   storage.close(1002);
@@ -241,7 +245,7 @@ test("without a descriptor updates continue while there is room, then wait, and 
   };
   let updates = 0;
   let now = 1000;
-  for (; !storage.waiting; now++) {
+  for (; !storage.room.waiting; now++) {
     writer.update(1 + (updates++ % 100), { releases: updates });
     storage.flush(now);
     storage.work(now);
@@ -252,10 +256,10 @@ test("without a descriptor updates continue while there is room, then wait, and 
   short = false;
   now += 1000;
   storage.flush(now);
-  assert.equal(storage.waiting, false);
+  assert.equal(storage.room.waiting, false);
   writer.settle(now);
   writer.settle(now + 2000);
-  assert.equal(storage.full, false);
+  assert.equal(storage.room.full, false);
   storage.close(now + 3000);
   assert.deepEqual(await afterCrash(disk), writer.jobs);
 });
@@ -278,7 +282,7 @@ for (const { why, call, code, isFull } of [
     };
     storage.flush(1000);
     while (storage.work(1000)) {}
-    if (isFull) assert.equal(storage.full, true, "the oldest segment was to go");
+    if (isFull) assert.equal(storage.room.full, true, "the oldest segment was to go");
     writer.update(4, { releases: 1 });
     storage.flush(1001);
     assert.equal(storage.failure, undefined);
@@ -292,24 +296,24 @@ test("acknowledged records are synced in time even if later ones find no room", 
   const writer = new JobWriter(storage);
   writer.put(1, "acknowledged");
   storage.flush(1000);
-  assert.equal(storage.writtenUpTo(0), 1);
+  assert.equal(storage.tail.written[0]!, 1);
   let full = true;
   disk.fault = (call) => {
     if (full && call === "write") throw Object.assign(new Error("ENOSPC: injected"), { code: "ENOSPC" });
   };
   writer.put(2, "not written");
   storage.flush(1010);
-  assert.ok(storage.waiting);
-  assert.equal(storage.unsyncedSinceMs, 0);
+  assert.ok(storage.room.waiting);
+  assert.equal(storage.tail.unsyncedSinceMs, 0);
   const deadline = storage.nextDeadline();
   assert.ok(deadline <= 1050, `the next turn is at ${deadline}`);
   storage.flush(deadline);
-  assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [1, 1]);
-  assert.ok(storage.waiting);
+  assert.deepEqual([storage.tail.written[0]!, storage.tail.synced[0]!], [1, 1]);
+  assert.ok(storage.room.waiting);
   assert.equal(storage.nextDeadline(), 2010, "nothing more is to be done before it tries again");
   full = false;
   storage.flush(2010);
-  assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [2, 2]);
+  assert.deepEqual([storage.tail.written[0]!, storage.tail.synced[0]!], [2, 2]);
   storage.close(3000);
   assert.deepEqual(await afterCrash(disk), writer.jobs);
 });
@@ -328,25 +332,25 @@ for (const syncEvery of [0, 50] satisfies SyncEvery[]) {
     };
     let last = 0;
     // One after the other before the next flush, until one finds no room.
-    for (let turn = 1; !storage.waiting; turn++) {
-      for (let each = 0; each < 10 && !storage.waiting; each++) {
+    for (let turn = 1; !storage.room.waiting; turn++) {
+      for (let each = 0; each < 10 && !storage.room.waiting; each++) {
         last = writer.n;
         writer.update(1 + (turn % 20), { releases: turn * 10 + each });
       }
-      if (storage.waiting) break;
+      if (storage.room.waiting) break;
       storage.flush(1000 + turn);
       storage.work(1000 + turn);
       assert.ok(turn < 10_000, "it never got full");
     }
     let now = 0;
-    for (let turns = 0; turns < 10 && storage.syncedUpTo(0) < last; turns++) {
+    for (let turns = 0; turns < 10 && storage.tail.synced[0]! < last; turns++) {
       now = Math.max(now, storage.nextDeadline());
       storage.flush(now);
       storage.work(now);
     }
-    assert.ok(storage.waiting);
+    assert.ok(storage.room.waiting);
     assert.equal(storage.failure, undefined);
-    assert.deepEqual([storage.writtenUpTo(0), storage.syncedUpTo(0)], [last, last]);
+    assert.deepEqual([storage.tail.written[0]!, storage.tail.synced[0]!], [last, last]);
   });
 }
 

@@ -31,10 +31,10 @@ test("with -f 0 a batch is one write and one sync; room and segment changes add 
       records += id > 2 * BATCH_JOBS ? 2 : 1;
     }
     storage.flush(batch);
-    assert.equal(storage.syncedUpTo(0), records);
+    assert.equal(storage.tail.synced[0], records);
     while (storage.work(batch)) {}
   }
-  assert.ok(storage.currentSegment > 2, "segments were changed");
+  assert.ok(storage.tail.segments.current.number > 2, "segments were changed");
   for (const [call, count] of Object.entries(calls)) {
     assert.ok(count >= BATCHES, `${count} calls of ${call}`);
     assert.ok(count < BATCHES * 1.1, `${count} calls of ${call} for ${BATCHES} batches`);
@@ -79,7 +79,7 @@ test("room keeps up with a megabyte a turn, and no append makes more than a few 
     storage.work(turn);
   }
   assert.equal(storage.failure, undefined);
-  assert.ok(storage.currentSegment > 5, "segments were changed");
+  assert.ok(storage.tail.segments.current.number > 5, "segments were changed");
   // A change of segments: an extent of the next one, the sync of what is left, the header of the
   // one after it.
   assert.ok(most >= 2 && most <= 4, `${most} syncs in one append`);
@@ -96,7 +96,7 @@ test("on any disk and under any load puts are refused before the log fails", asy
       const writer = new JobWriter(storage);
       const what = `${jobs} bodies of ${bodyBytes} bytes a turn on ${(capacity / MIB).toFixed(2)} MiB`;
       let id = 0;
-      for (let turn = 0; !storage.full; turn++) {
+      for (let turn = 0; !storage.room.full; turn++) {
         for (let i = 0; i < jobs; i++) writer.put(++id, body);
         storage.flush(turn / 100);
         storage.work(turn / 100);
@@ -130,13 +130,13 @@ test("the records in all rings find room after the log has reported that it is f
     const body = "x".repeat(7000);
     const writer = new JobWriter(storage);
     let id = 0;
-    for (; !storage.full; storage.work(id / 100)) {
+    for (; !storage.room.full; storage.work(id / 100)) {
       writer.put(++id, body);
       storage.flush(id / 100);
     }
     for (let bytes = 0; bytes < ringBytes; bytes += body.length) writer.put(++id, body);
     storage.flush(1e6);
-    assert.equal(storage.waiting, false, `${shards} shards`);
+    assert.equal(storage.room.waiting, false, `${shards} shards`);
     assert.equal(storage.failure, undefined);
     assert.equal(
       notices.some((notice) => /BINLOG_SEGMENT_BYTES \d+ shards need/.test(notice)),

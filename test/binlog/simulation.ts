@@ -48,7 +48,7 @@ class Life extends LogLife {
         this.disk.capacityBytes = this.disk.usedBytes() + this.random.below(60_000);
       for (let i = 0; i < steps && this.storage.failure === undefined; i++) this.step();
       if (this.storage.failure !== undefined && !this.faulty) throw this.storage.failure;
-      this.result.migrated += this.storage.recordsMigrated;
+      this.result.migrated += this.storage.tail.recordsMigrated;
       this.disk.fault = () => {};
       this.backup.end();
       await this.backup.check();
@@ -84,14 +84,14 @@ class Life extends LogLife {
   end(): void {
     const how = this.random.below(4);
     if (how === 0 && this.storage.failure === undefined) {
-      if (this.storage.waiting) this.storage.endWait(this.nowMs);
+      if (this.storage.room.waiting) this.storage.endWait(this.nowMs);
       this.drain();
       this.storage.close(this.nowMs);
       if (this.disk.openHandles > 0)
         throw new Error(`${this.disk.openHandles} files were left open by close`);
       this.acknowledge(this.storage.failure === undefined);
       // On a full disk, there may be no room for the record that returns lent ids.
-      const hasRoom = this.disk.capacityBytes === Number.POSITIVE_INFINITY && !this.storage.full;
+      const hasRoom = this.disk.capacityBytes === Number.POSITIVE_INFINITY && !this.storage.room.full;
       const isOrderly = this.storage.failure === undefined && hasRoom;
       this.nextIdAfterEnd = isOrderly ? this.nextId : 0;
     } else this.acknowledge(false);
@@ -113,7 +113,7 @@ class Life extends LogLife {
 
   acknowledge(all: boolean): void {
     for (let shard = 0; shard < SHARDS; shard++) {
-      this.acknowledged[shard] = all ? this.numbers[shard]! : this.storage.syncedUpTo(shard);
+      this.acknowledged[shard] = all ? this.numbers[shard]! : this.storage.tail.synced[shard]!;
     }
   }
 
@@ -147,7 +147,7 @@ class Life extends LogLife {
     if (this.nextIdAfterEnd > 0 && opened.nextId !== this.nextIdAfterEnd)
       throw new Error(`next id is ${opened.nextId} instead of ${this.nextIdAfterEnd} after an orderly end`);
     this.nextIdAfterEnd = 0;
-    this.lent = this.storage.idsLent;
+    this.lent = this.storage.tail.lending.durableUpTo;
     this.result.recoveries++;
     this.numbers = [0, 0, 0];
     this.nextId = Math.max(opened.nextId, 1);
@@ -181,13 +181,13 @@ class Life extends LogLife {
     this.drain();
     for (let i = 0; i < burst && this.backlog.length === 0; i++) this.operations.operate();
     this.lend();
-    const waited = this.storage.waiting;
+    const waited = this.storage.room.waiting;
     this.storage.flush(this.nowMs);
     this.work();
-    if (this.storage.waiting && !waited) this.result.waits++;
+    if (this.storage.room.waiting && !waited) this.result.waits++;
     this.checkDisk();
     if (this.storage.failure === undefined) this.checkCounts();
-    if (this.storage.failure === undefined && !this.storage.waiting && this.backlog.length === 0)
+    if (this.storage.failure === undefined && !this.storage.room.waiting && this.backlog.length === 0)
       this.checkSync();
     const untilMs = this.nowMs + (random.chance(0.05) ? 200 : random.below(20));
     for (let turns = 0; this.storage.nextDeadline() <= untilMs; turns++) {
@@ -208,15 +208,16 @@ class Life extends LogLife {
   /** Lends ids as the log's thread does: a loop that found a lend due would never sleep. */
   lend(): void {
     const taken = this.nextId - 1;
-    for (let turns = 0; !this.storage.waiting && this.storage.lendIsDue(taken); turns++) {
+    for (let turns = 0; !this.storage.room.waiting && this.storage.lendIsDue(taken); turns++) {
       if (turns === 3) throw new Error(`lends in vain after id ${taken}`);
       this.storage.lendIds(taken);
       this.storage.flush(this.nowMs);
       if (this.storage.failure !== undefined) return;
     }
-    if (this.storage.idsLent < this.lent) throw new Error(`ids up to ${this.lent} are lent no more`);
-    this.lent = this.storage.idsLent;
-    const { full, waiting } = this.storage;
+    if (this.storage.tail.lending.durableUpTo < this.lent)
+      throw new Error(`ids up to ${this.lent} are lent no more`);
+    this.lent = this.storage.tail.lending.durableUpTo;
+    const { full, waiting } = this.storage.room;
     if (!full && !waiting && this.lent < taken) throw new Error(`id ${taken} waits for a lend`);
     this.seen = Math.max(this.seen, Math.min(taken, this.lent));
   }
@@ -239,7 +240,7 @@ class Life extends LogLife {
       excess > 0 &&
       this.load !== "burst-and-clear" &&
       !this.ranShort &&
-      !this.storage.full
+      !this.storage.room.full
     ) {
       throw new Error(`the disk holds ${excess} bytes more than promised (${this.load}, live ${liveBytes})`);
     }
@@ -247,7 +248,8 @@ class Life extends LogLife {
 
   /** Every record that the log took is counted once; written, unless the log waits for room. */
   checkCounts(): void {
-    const { recordsWritten, recordsMigrated, waiting } = this.storage;
+    const { recordsWritten, recordsMigrated } = this.storage.tail;
+    const { waiting } = this.storage.room;
     const taken = this.numbers.reduce((sum, n) => sum + n, 0) - this.backlog.length;
     const uncounted = taken - (recordsWritten - recordsMigrated);
     // A record that found no place counts once it has one.
@@ -257,20 +259,21 @@ class Life extends LogLife {
     const behind = this.backlog.map(({ shard }) => shard);
     for (let shard = 0; shard < SHARDS; shard++) {
       const last = this.numbers[shard]! - behind.filter((each) => each === shard).length;
-      if (this.storage.writtenUpTo(shard) !== last)
+      if (this.storage.tail.written[shard]! !== last)
         throw new Error(`record ${last} of shard ${shard} is not written after a flush`);
     }
   }
 
   checkSync(): void {
     for (let shard = 0; shard < SHARDS; shard++) {
-      const synced = this.storage.syncedUpTo(shard);
+      const synced = this.storage.tail.synced[shard]!;
       if (this.syncEvery === 0 && synced !== this.numbers[shard])
         throw new Error("flush with -f 0 did not sync");
     }
     if (this.syncEvery !== 50) return;
     for (const operation of this.model.operations) {
-      const late = operation.atMs < this.nowMs - 50 && operation.n > this.storage.syncedUpTo(operation.shard);
+      const late =
+        operation.atMs < this.nowMs - 50 && operation.n > this.storage.tail.synced[operation.shard]!;
       if (late) throw new Error("older than 50 ms and not synced");
     }
   }

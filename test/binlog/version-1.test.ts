@@ -54,13 +54,13 @@ describe("a log of version 1", () => {
       assert.ok(versions(disk).every((version) => version === 1));
       const opened = await openBinlog(virtualOptions(disk));
       assert.deepEqual(recoveredTexts(opened, 1), jobsOf(log));
-      const current = opened.storage.currentSegment;
+      const current = opened.storage.tail.segments.current.number;
       const writer = new JobWriter(opened.storage);
       writer.put(5000, "new", "default");
       writer.settle(10);
-      assert.equal(opened.storage.currentSegment, current);
+      assert.equal(opened.storage.tail.segments.current.number, current);
       assert.equal(versions(disk).at(-1), FORMAT_VERSION);
-      assert.equal(opened.storage.fileOf(5000), current);
+      assert.equal(opened.storage.index.fullSegmentOf(5000), current);
       disk.kill();
       const again = await openBinlog(virtualOptions(disk));
       assert.deepEqual(recoveredTexts(again, 1), new Map([...jobsOf(log), ...writer.jobs]));

@@ -200,9 +200,9 @@ export class Leading {
     const { nowMs } = time;
     storage.lendIds(this.#nextId - 1);
     storage.flush(nowMs);
-    const before = storage.oldestSegment;
+    const before = storage.table.oldest!.number;
     storage.work(nowMs);
-    if (storage.oldestSegment > before) this.#node.compactions++;
+    if (storage.table.oldest!.number > before) this.#node.compactions++;
     if (storage.failure !== undefined) throw storage.failure;
     this.#node.primary!.tick(nowMs);
     if (this.#node.alive(life)) time.after(5 + random.below(40), () => this.#turn(life));
@@ -233,7 +233,7 @@ export class Leading {
     const id = this.#nextId;
     const lent =
       bug === "an id is seen before its lending is acknowledged"
-        ? this.#node.storage!.idsLent
+        ? this.#node.storage!.tail.lending.durableUpTo
         : this.#lentUpTo;
     if (bug !== "ids are not lent" && id > lent) {
       this.#node.storage!.lendIds(id);

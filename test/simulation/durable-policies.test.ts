@@ -39,7 +39,7 @@ function syncedAt(server: InProcessServer, socket: FakeSocket, reply: string): (
   let found: number[] | undefined;
   socket.onSent = (bytes) => {
     if (Buffer.from(bytes).toString("latin1").includes(reply))
-      found ??= server.shards.map((_, shard) => server.storage!.syncedUpTo(shard));
+      found ??= server.shards.map((_, shard) => server.storage!.tail.synced[shard]!);
   };
   return () => found;
 }
@@ -50,7 +50,7 @@ describe("with -f 0", () => {
       const server = await serverOf(seed, 1);
       const [first, second] = [server.connect(0), server.connect(1)];
       server.settle();
-      const before = server.storage!.syncedUpTo(0);
+      const before = server.storage!.tail.synced[0]!;
       const seen = syncedAt(server, second, "DUPLICATE");
       const put = Buffer.from("put-in-tube a 0 0 60 1 unique=k\r\nx\r\n");
       first.write(put);
@@ -68,7 +68,7 @@ describe("with -f 0", () => {
       const server = await serverOf(seed, 3);
       const socket = server.connect(0);
       server.settle();
-      const before = server.shards.map((_, shard) => server.storage!.syncedUpTo(shard));
+      const before = server.shards.map((_, shard) => server.storage!.tail.synced[shard]!);
       const seen = syncedAt(server, socket, "SET");
       socket.write(Buffer.from("set-tube mail* max-jobs=1\r\n"));
       server.settle();

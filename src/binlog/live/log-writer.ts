@@ -17,8 +17,7 @@ import {
 import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
 import { isShortage } from "../disk/binlog-error.ts";
 import type { BackgroundSync, Disk } from "../disk/disk.ts";
-import type { LogState, RecordIndex } from "../segments/books.ts";
-import { recordExtra, recordIsKnown, settingOf } from "../segments/record-kinds.ts";
+import type { LogState, RecordIndex, SegmentTable } from "../segments/books.ts";
 import {
   encodeOwn,
   FRAME_BYTES,
@@ -27,7 +26,11 @@ import {
   MAX_FRAMED_BYTES,
   OWN_RECORD_BYTES,
   OwnKind,
+  recordExtra,
+  recordIsKnown,
+  SPARE_BYTES,
   sealFrame,
+  settingOf,
 } from "../segments/segment-format.ts";
 import { BatchChain, type ChainOptions, type WriteBatch } from "./batch-chain.ts";
 import { type FillResult, SegmentWriter } from "./segment-writer.ts";
@@ -154,8 +157,8 @@ export class LogWriter {
   readonly timings = new StorageTimings();
   readonly #disk: Disk;
   readonly #background: BackgroundSync | undefined;
-  readonly #log: LogState;
-  readonly #index: RecordIndex;
+  readonly table: SegmentTable;
+  readonly index: RecordIndex;
   readonly #clockMs: () => number;
   readonly #wallMs: () => number;
   readonly #onFull: ((id: number, segment: number) => void) | undefined;
@@ -166,6 +169,9 @@ export class LogWriter {
   readonly chain: BatchChain | undefined;
   /** Segments below this one no longer count. */
   oldest: number;
+  /** Number of records written since the start, including compaction's copies. */
+  recordsWritten = 0;
+  recordsMigrated = 0;
   /** The segment that is removed once its DROP is durable; 0 for none. */
   dropping = 0;
   /** Consecutive frames that one call writes, and the batch's bytes besides its records. */
@@ -209,11 +215,11 @@ export class LogWriter {
 
   constructor(options: StorageOptions) {
     const { disk, log, shards, segmentBytes, randomSalt } = options;
-    const { lastSequence, table } = log;
+    const { lastSequence } = log;
     assert(shards > 0, "a log has a shard");
     this.#disk = disk;
-    this.#log = log;
-    this.#index = log.index;
+    this.table = log.table;
+    this.index = log.index;
     this.#clockMs = options.clockMs;
     this.#wallMs = options.wallMs;
     this.#onFull = options.onFull;
@@ -229,7 +235,7 @@ export class LogWriter {
     this.segments = new SegmentWriter({
       disk,
       background: options.background?.(),
-      table,
+      table: log.table,
       segmentBytes,
       randomSalt,
       first: log.first,
@@ -241,21 +247,20 @@ export class LogWriter {
     assert(memory.bytes.length >= MAX_FRAMED_BYTES, "the longest record fits into a batch");
     this.#batch = { memory, usedBytes: 0, records: 0 };
     this.#background = options.background?.();
-    this.#beginSegments();
+    this.#beginSegments(log);
   }
 
   #makeChain(options: ChainOptions): BatchChain {
     this.beatAtMs = 0;
     return new BatchChain({
       ...options,
-      idsLent: () => Math.max(this.#log.index.maxId, this.lending.upTo),
+      idsLent: () => Math.max(this.index.maxId, this.lending.upTo),
       oldest: () => this.oldest,
     });
   }
 
-  #beginSegments(): void {
+  #beginSegments({ empty, index, oldest }: LogState): void {
     const { segments } = this;
-    const { empty, index, oldest } = this.#log;
     try {
       segments.begin(empty, this.#wallMs(), index.maxId, oldest);
       // The spare room for deletes and compaction must exist before the first put.
@@ -277,7 +282,7 @@ export class LogWriter {
    */
   get needsEnd(): boolean {
     const hasRecords = this.segments.current.usedBytes > HEADER_BYTES;
-    return hasRecords || this.lending.upTo > this.#log.index.maxId || this.chain !== undefined;
+    return hasRecords || this.lending.upTo > this.index.maxId || this.chain !== undefined;
   }
 
   /** Compaction rewrites segments below this one regardless of their live bytes. */
@@ -287,8 +292,7 @@ export class LogWriter {
 
   /** Bytes by which the files may still grow: "Promise" in docs/architecture/log-space.md. */
   get promisedBytes(): number {
-    const { table } = this.#log;
-    return 2 * (table.liveBytes + this.segments.segmentBytes) - table.fileBytes();
+    return 2 * (this.table.liveBytes + this.segments.segmentBytes) - this.table.fileBytes();
   }
 
   /** The most bytes by which they grow while compaction goes through a segment, without copies. */
@@ -297,9 +301,20 @@ export class LogWriter {
     return softLimitBytes / PACE + extentBytes + laterBytes;
   }
 
-  /** The room in a segment that the longest record so far may need. */
-  get largestBytes(): number {
-    return this.#largestBytes + 2 * this.#batchHeadBytes;
+  /** The bytes that may be lost at the ends of segments where the longest record does not fit. */
+  get marginBytes(): number {
+    return 2 * (this.#largestBytes + 2 * this.#batchHeadBytes) + 2 * SPARE_BYTES;
+  }
+
+  /** Returns whether that many bytes can be copied without new room. */
+  hasRoomFor(bytes: number): boolean {
+    const { segments } = this;
+    return segments.shortage === "" || segments.roomBytes >= bytes + this.marginBytes;
+  }
+
+  /** In a group: whether the shared log is so far behind that the log must take no more for now. */
+  get isBackedUp(): boolean {
+    return this.chain !== undefined && !this.chain.hasRoom;
   }
 
   /** Arrival of the oldest record that is not durable; Infinity if all are, as always with -F. */
@@ -324,14 +339,22 @@ export class LogWriter {
     const at = this.#add(bytes, start, length);
     const { current } = this.segments;
     this.#book(current.number, current.usedBytes - framedBytes, at, length);
+    this.recordsWritten++;
     if (CHECKED)
       assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are part of the used bytes");
   }
 
-  /** Registers record `n` of the shard as placed. */
-  appended(shard: number, n: number): void {
+  /** Appends record `n` of a shard. */
+  append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
+    this.place(bytes, start, length);
     assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
     this.#appended[shard] = n;
+  }
+
+  /** Appends a copy of a record for compaction. */
+  migrate(bytes: Uint8Array, start: number, length: number): void {
+    this.place(bytes, start, length);
+    this.recordsMigrated++;
   }
 
   /**
@@ -360,7 +383,7 @@ export class LogWriter {
     // is durable, and with it the copies before the DROP.
     assert(this.dropping < this.oldest, "a dropped segment no longer counts");
     const oldest = this.dropping === 0 ? this.oldest : this.dropping;
-    return this.segments.fill(this.#wallMs(), this.#log.index.maxId, oldest, mayBeLater);
+    return this.segments.fill(this.#wallMs(), this.index.maxId, oldest, mayBeLater);
   }
 
   /** Bytes by which `fillNext` makes the files grow. */
@@ -424,7 +447,7 @@ export class LogWriter {
     assert(!this.isEnding, "no record of the log follows an END");
     const hasNext = this.segments.next !== undefined;
     assert(this.oldest <= this.segments.current.number, "the oldest segment is not ahead of the current one");
-    const maxId = Math.max(this.#log.index.maxId, this.lending.upTo);
+    const maxId = Math.max(this.index.maxId, this.lending.upTo);
     encodeOwn(this.#own, 0, { kind, hasNext, oldest: this.oldest, maxId });
     this.#add(this.#own.bytes, 0, OWN_RECORD_BYTES);
   }
@@ -490,22 +513,22 @@ export class LogWriter {
     if (kind >= OwnKind.end) return;
     if (kind === RecordKind.setting) {
       const { pattern, text } = settingOf(memory, record, length);
-      this.#index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
+      this.index.setSetting(pattern, text, segment, offset, FRAME_BYTES + length);
       return;
     }
     if (kind === RecordKind.batch) {
-      this.#index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
+      this.index.setBatch(decodeBatch(memory, record), segment, offset, FRAME_BYTES + length);
       return;
     }
     const id = memory.view.getFloat64(record + RECORD_ID_AT, true);
     if (kind === RecordKind.tally) {
-      this.#index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
+      this.index.batches.setTally(decodeTally(memory.view, record), segment, offset, FRAME_BYTES + length);
       if (id === 0) return;
     }
     assert(id > 0, "the record of a job has an id");
     const extra = recordExtra(memory, record, length);
     assert(offset >= HEADER_BYTES, "a record lies after the header");
-    this.#index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
+    this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
     if (kind === RecordKind.put) this.#onFull?.(id, segment);
   }
 

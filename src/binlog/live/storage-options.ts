@@ -123,10 +123,3 @@ export interface StorageOptions {
   /** Called with the segment of a job's full record whenever that changes. */
   onFull?: (id: number, segment: number) => void;
 }
-
-/** A record that was taken from its shard and has no place in the log yet. */
-export interface PendingRecord {
-  shard: number;
-  n: number;
-  bytes: Uint8Array;
-}

@@ -7,13 +7,13 @@ import { segmentName } from "../../base/text.ts";
 import { type Disk, replaceWhole } from "../disk/disk.ts";
 import { CLOCK_PATTERN, readClock } from "../live/log-clock.ts";
 import { type LogState, RecordIndex, type Segment, SegmentTable } from "../segments/books.ts";
-import { isUpdate } from "../segments/record-kinds.ts";
 import {
   encodeHeader,
   encodeOwn,
   FORMAT_VERSION,
   FRAME_BYTES,
   HEADER_BYTES,
+  isUpdate,
   OWN_RECORD_BYTES,
   OwnKind,
   type SegmentHeader,

@@ -20,8 +20,7 @@ import {
 import { type Disk, readFully } from "../disk/disk.ts";
 import { wholeJobBytes } from "../live/whole-job.ts";
 import type { RecordIndex } from "../segments/books.ts";
-import { isFull } from "../segments/record-kinds.ts";
-import { FRAME_BYTES, OWN_RECORD_BYTES } from "../segments/segment-format.ts";
+import { FRAME_BYTES, isFull, OWN_RECORD_BYTES } from "../segments/segment-format.ts";
 import { UpdateFinder } from "./log-recovery.ts";
 import type { SegmentScan } from "./segment-scan.ts";
 

@@ -9,18 +9,6 @@ import { createdAtMsOf, RECORD_ID_AT, UPDATE_BYTES } from "../../message/record.
 import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import {
-  isBatch,
-  isBeyondVersion1,
-  isFull,
-  isJob,
-  isSetting,
-  isTally,
-  isUpdate,
-  recordExtra,
-  recordIsKnown,
-  settingOf,
-} from "../segments/record-kinds.ts";
-import {
   decodeHeader,
   END_BYTES,
   FRAME_BYTES,
@@ -29,10 +17,20 @@ import {
   frameSynced,
   HEADER_BYTES,
   type HeaderProblem,
+  isBatch,
+  isBeyondVersion1,
+  isFull,
+  isJob,
+  isSetting,
+  isTally,
+  isUpdate,
   MAX_STORED_BYTES,
   OwnKind,
+  recordExtra,
+  recordIsKnown,
   type SegmentHeader,
   SPARE_BYTES,
+  settingOf,
 } from "../segments/segment-format.ts";
 
 // The records of a segment as columns: plain memory that can cross threads.

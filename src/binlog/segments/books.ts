@@ -1,11 +1,18 @@
 // The existing segments, oldest first: their sizes, live bytes and open files.
 
 import { assert, CHECKED } from "../../base/assert.ts";
-import type { LoggedBatch, Tally } from "../../message/flow-record.ts";
+import { latin1, type Memory } from "../../base/bytes.ts";
+import { decodeTally, type LoggedBatch, type Tally } from "../../message/flow-record.ts";
+import {
+  PIECE_HEADER_BYTES,
+  patternBytesOf,
+  RECORD_ID_AT,
+  RecordKind,
+  SETTING_HEADER_BYTES,
+} from "../../message/record.ts";
 import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import type { Handle } from "../disk/disk.ts";
-import { type PieceLocation, RecordBooks } from "./record-kinds.ts";
-import { HEADER_BYTES } from "./segment-format.ts";
+import { EXTRA_REMEMBERED, EXTRA_SCHEDULE, FRAME_BYTES, HEADER_BYTES } from "./segment-format.ts";
 
 export interface Segment {
   readonly number: number;
@@ -285,7 +292,16 @@ interface SettingLocation {
   framedBytes: number;
 }
 
-export class RecordIndex extends RecordBooks {
+/** The location of a part of a body. */
+export interface PieceLocation {
+  bodyOffset: number;
+  bodyBytes: number;
+  segment: number;
+  offset: number;
+  framedBytes: number;
+}
+
+export class RecordIndex {
   readonly #segments: SegmentTable;
   /** Settings by pattern. */
   readonly settings = new Map<string, SettingLocation>();
@@ -302,7 +318,6 @@ export class RecordIndex extends RecordBooks {
   maxId = 0;
 
   constructor(segments: SegmentTable) {
-    super();
     this.#segments = segments;
     this.batches = new BatchIndex(segments);
   }
@@ -342,20 +357,65 @@ export class RecordIndex extends RecordBooks {
     return fresh;
   }
 
-  /** Books the full record of a job that no longer exists, but whose unique key is remembered. */
-  override setRemembered(id: number, segment: number, offset: number, framedBytes: number): void {
-    this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
+  /**
+   * Books a record of a job. A log in use calls this on writes, and recovery on reads, so both have
+   * the same books. `extra` is the record's recordExtra.
+   */
+  book(kind: number, id: number, segment: number, offset: number, framedBytes: number, extra: number): void {
+    switch (kind) {
+      case RecordKind.put:
+        if (extra === EXTRA_REMEMBERED) this.setFull(id, segment, offset, framedBytes, 0, REMEMBERED);
+        else if (extra === EXTRA_SCHEDULE) this.setFull(id, segment, offset, framedBytes, 0, SCHEDULE);
+        else this.setFull(id, segment, offset, framedBytes, extra);
+        break;
+      case RecordKind.update:
+        this.setUpdate(id, segment, offset);
+        break;
+      case RecordKind.delete:
+      case RecordKind.tally:
+        this.remove(id);
+        break;
+      default: {
+        const bodyBytes = framedBytes - FRAME_BYTES - PIECE_HEADER_BYTES;
+        assert(kind === RecordKind.piece && bodyBytes > 0, "any other booked record is a PIECE with bytes");
+        this.setPiece(id, { bodyOffset: extra, bodyBytes, segment, offset, framedBytes });
+      }
+    }
   }
 
-  override setSchedule(id: number, segment: number, offset: number, framedBytes: number): void {
-    this.setFull(id, segment, offset, framedBytes, 0, SCHEDULE);
+  /**
+   * Returns whether the record at `at`, whose frame is at `offset` of `segment`, has to be kept.
+   * Updates and deletes don't: the copy of a full record includes them.
+   */
+  isLive(memory: Memory, at: number, segment: number, offset: number): boolean {
+    const { bytes, view } = memory;
+    const id = view.getFloat64(at + RECORD_ID_AT, true);
+    switch (bytes[at]) {
+      case RecordKind.put:
+        return this.fullIsAt(id, segment, offset);
+      case RecordKind.piece:
+        return this.pieceIsAt(id, view.getUint32(at + 4, true), segment, offset);
+      case RecordKind.setting: {
+        const patternAt = at + SETTING_HEADER_BYTES;
+        const pattern = latin1(bytes, patternAt, patternAt + patternBytesOf(view, at));
+        return this.settingIsAt(pattern, segment, offset);
+      }
+      case RecordKind.batch:
+        return this.batches.isAt(id, segment, offset);
+      case RecordKind.tally: {
+        const { number, shard } = decodeTally(view, at);
+        return this.batches.tallyIsAt(number, shard, segment, offset);
+      }
+      default:
+        return false;
+    }
   }
 
   /**
    * Books a full record: the job exists, whatever the index had before. With REMEMBERED, only its
    * key does; with SCHEDULE it is a schedule.
    */
-  override setFull(
+  setFull(
     id: number,
     segment: number,
     offset: number,
@@ -424,17 +484,9 @@ export class RecordIndex extends RecordBooks {
     this.batches.set(facts, segment, offset, framedBytes);
   }
 
-  override settingIsAt(pattern: string, segment: number, offset: number): boolean {
+  settingIsAt(pattern: string, segment: number, offset: number): boolean {
     const setting = this.settings.get(pattern);
     return setting !== undefined && setting.segment === segment && setting.offset === offset;
-  }
-
-  override batchIsAt(number: number, segment: number, offset: number): boolean {
-    return this.batches.isAt(number, segment, offset);
-  }
-
-  override tallyIsAt(number: number, shard: number, segment: number, offset: number): boolean {
-    return this.batches.tallyIsAt(number, shard, segment, offset);
   }
 
   #bigJob(id: number): BigJob {
@@ -444,7 +496,7 @@ export class RecordIndex extends RecordBooks {
   }
 
   /** Books a piece, new or copied to another place. */
-  override setPiece(id: number, piece: PieceLocation): void {
+  setPiece(id: number, piece: PieceLocation): void {
     assert(piece.bodyBytes > 0, "a piece has a part of the body");
     assert(
       piece.segment > 0 && piece.framedBytes > piece.bodyBytes,
@@ -458,7 +510,7 @@ export class RecordIndex extends RecordBooks {
   }
 
   /** Books an update; returns false if there is no such job. */
-  override setUpdate(id: number, segment: number, offset: number): boolean {
+  setUpdate(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
     const row = rowOf(id);
     if (page === undefined || page.words[row + FULL_SEGMENT] === 0) return false;
@@ -469,7 +521,7 @@ export class RecordIndex extends RecordBooks {
   }
 
   /** Removes a job for good; returns false if the index lacks it. */
-  override remove(id: number): boolean {
+  remove(id: number): boolean {
     this.#dropPieces(id);
     const page = this.#page(id);
     const row = rowOf(id);
@@ -488,7 +540,7 @@ export class RecordIndex extends RecordBooks {
     return this.#page(id)?.words[rowOf(id) + FULL_SEGMENT] ?? 0;
   }
 
-  override fullIsAt(id: number, segment: number, offset: number): boolean {
+  fullIsAt(id: number, segment: number, offset: number): boolean {
     const page = this.#page(id);
     const row = rowOf(id);
     return (
@@ -498,7 +550,7 @@ export class RecordIndex extends RecordBooks {
     );
   }
 
-  override pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
+  pieceIsAt(id: number, bodyOffset: number, segment: number, offset: number): boolean {
     const piece = this.big.get(id)?.pieces.get(bodyOffset);
     return piece !== undefined && piece.segment === segment && piece.offset === offset;
   }

@@ -4,9 +4,25 @@
 
 import { crc32 } from "node:zlib";
 import { assert, CHECKED } from "../../base/assert.ts";
-import type { Memory } from "../../base/bytes.ts";
-import { LINK_RECORD_KIND } from "../../message/log-batch.ts";
-import { MAX_RECORD_BYTES, RECORD_TAIL_BYTES_MAX } from "../../message/record.ts";
+import { latin1, type Memory } from "../../base/bytes.ts";
+import { BATCH_FIXED_BYTES, TALLY_BYTES } from "../../message/flow-record.ts";
+import { LINK_RECORD_KIND, LOG_BATCH_HEADER_BYTES } from "../../message/log-batch.ts";
+import {
+  attributeBytes,
+  attributeBytesOf,
+  MAX_RECORD_BYTES,
+  PIECE_HEADER_BYTES,
+  patternBytesOf,
+  RECORD_BODY_BYTES_AT,
+  RECORD_FIXED_BYTES,
+  RECORD_TAIL_BYTES_MAX,
+  RecordKind,
+  RecordState,
+  recordHeadBytes,
+  SETTING_HEADER_BYTES,
+  stateIn,
+  tubeBytesOf,
+} from "../../message/record.ts";
 
 const SHORT_BYTES = 220;
 
@@ -59,7 +75,7 @@ export function recordChecksum(bytes: Uint8Array, start: number, end: number, se
 /**
  * The version in the header of each new segment. Raise it when a current reader would misread the
  * new data or mistake it for damage. That includes a changed layout or meaning of a field in
- * header, frame or record (also in message/record.ts), a new kind of record (record-kinds.ts), and
+ * header, frame or record (also in message/record.ts), a new kind of record (`recordIsKnown`), and
  * a longer one.
  *
  * How to change the format:
@@ -241,4 +257,124 @@ export function encodeOwn({ bytes, view }: Memory, at: number, own: OwnRecord): 
   bytes[at + 3] = 0;
   view.setUint32(at + 4, own.oldest, true);
   view.setFloat64(at + 8, own.maxId, true);
+}
+
+// Kinds of a shard's records. Their layouts are in message/record.ts; what they change in the books
+// is in books.ts.
+
+/** Returns whether the record is the full record of a job, which creates the job. */
+export const isFull = (kind: number): boolean => kind === RecordKind.put;
+/** Returns whether a full record is that of a job, not of a schedule or a remembered key. */
+export const isJob = ({ bytes }: Memory, at: number): boolean =>
+  stateIn(bytes[at + 1]!) < RecordState.remembered;
+/** Returns whether the record changes a job that has a full record. */
+export const isUpdate = (kind: number): boolean => kind === RecordKind.update;
+/** Returns whether the record belongs to a pattern of tubes instead of a job. */
+export const isSetting = (kind: number): boolean => kind === RecordKind.setting;
+/** Returns whether the record says how many members of a batch have ended; it deletes one. */
+export const isTally = (kind: number): boolean => kind === RecordKind.tally;
+export const isBatch = (kind: number): boolean => kind === RecordKind.batch;
+
+/**
+ * Returns whether this version writes records of this kind and length; the log must not contain
+ * others.
+ */
+export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
+  if (recordBytes > MAX_STORED_BYTES) return false;
+  switch (bytes[at]) {
+    case RecordKind.put:
+      return recordBytes >= headBytes(bytes, at);
+    case RecordKind.update:
+      return recordBytes === headBytes(bytes, at);
+    case RecordKind.setting:
+      return recordBytes === settingBytes(bytes, at);
+    case RecordKind.tally:
+      return recordBytes === TALLY_BYTES;
+    case RecordKind.batch:
+      return recordBytes === BATCH_FIXED_BYTES + bytes[at + 1]!;
+    case RecordKind.delete:
+    case OwnKind.end:
+    case OwnKind.mark:
+    case OwnKind.drop:
+      return recordBytes === OWN_RECORD_BYTES;
+    case RecordKind.piece:
+      return recordBytes > PIECE_HEADER_BYTES;
+    case OwnKind.link:
+      return recordBytes === LOG_BATCH_HEADER_BYTES;
+    case OwnKind.note:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/**
+ * The same for a record of another server, which may also have newer states. An older server would
+ * mistake an unknown state for that of a job.
+ */
+export function foreignRecordIsKnown(bytes: Uint8Array, at: number, recordBytes: number): boolean {
+  if (!recordIsKnown(bytes, at, recordBytes)) return false;
+  const kind = bytes[at]!;
+  return !(isFull(kind) || isUpdate(kind)) || STATES.has(stateIn(bytes[at + 1]!));
+}
+
+const STATES: ReadonlySet<number> = new Set(Object.values(RecordState));
+
+// Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
+
+function headBytes(bytes: Uint8Array, at: number): number {
+  return RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
+}
+
+function settingBytes(bytes: Uint8Array, at: number): number {
+  return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
+}
+
+/** Returns whether the record has features that version 1 of the format could not express. */
+export function isBeyondVersion1(view: DataView, at: number): boolean {
+  switch (view.getUint8(at)) {
+    case RecordKind.put:
+      return attributeBytesOf(view, at) > 0 || view.getUint8(at + 1) === RecordState.remembered;
+    case RecordKind.update:
+      return attributeBytesOf(view, at) > 0 || tubeBytesOf(view, at) > 0;
+    default:
+      return false;
+  }
+}
+
+export function settingOf(
+  { bytes, view }: Memory,
+  at: number,
+  recordBytes: number,
+): { pattern: string; text: string } {
+  const patternAt = at + SETTING_HEADER_BYTES;
+  const textAt = patternAt + patternBytesOf(view, at);
+  assert(textAt <= at + recordBytes, "the pattern of a SETTING ends inside its record");
+  return { pattern: latin1(bytes, patternAt, textAt), text: latin1(bytes, textAt, at + recordBytes) };
+}
+
+/** The `recordExtra` of a PUT without a job: its unique key is remembered. */
+export const EXTRA_REMEMBERED = 0xffff_ffff;
+/** The `recordExtra` of a PUT that is a schedule. */
+export const EXTRA_SCHEDULE = 0xffff_fffe;
+
+/**
+ * Returns the number that the books need from a job's record besides its kind, id and location. For
+ * a PUT, the number of body bytes outside the record, EXTRA_REMEMBERED or EXTRA_SCHEDULE; for a
+ * PIECE, its offset in the body. The record must be complete.
+ */
+export function recordExtra({ bytes, view }: Memory, at: number, recordBytes: number): number {
+  switch (bytes[at]) {
+    case RecordKind.put: {
+      if (bytes[at + 1] === RecordState.remembered) return EXTRA_REMEMBERED;
+      if (bytes[at + 1] === RecordState.schedule) return EXTRA_SCHEDULE;
+      const inlineBytes = recordBytes - recordHeadBytes(view, at);
+      if (CHECKED) assert(inlineBytes >= 0, "a PUT holds its head");
+      return view.getUint32(at + RECORD_BODY_BYTES_AT, true) - inlineBytes;
+    }
+    case RecordKind.piece:
+      return view.getUint32(at + 4, true);
+    default:
+      return 0;
+  }
 }

@@ -147,8 +147,8 @@ export class ObservedServer {
       server.shards.reduce((all, _, shard) => all + of(shard), 0);
     return {
       made: sum((shard) => server.records[shard]!.lastNumber),
-      written: sum((shard) => storage.writtenUpTo(shard)),
-      synced: sum((shard) => storage.syncedUpTo(shard)),
+      written: sum((shard) => storage.tail.written[shard]!),
+      synced: sum((shard) => storage.tail.synced[shard]!),
       state: logState(server),
       files: disk.files(),
     };
@@ -159,7 +159,7 @@ const isOver = (socket: FakeSocket): boolean => socket.vanished || socket.isClos
 
 function logState(server: InProcessServer): LogPicture["state"] {
   if (server.logEnd !== undefined) return server.logEnd;
-  if (server.storage!.waiting) return "waits for room";
+  if (server.storage!.room.waiting) return "waits for room";
   return server.isFull ? "is full" : "serves";
 }
 

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { LENT_IDS } from "../../../src/binlog/live/log-writer.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { FileTable } from "../../../src/ring/job-directory.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -75,7 +76,10 @@ export class BatchServer {
       clockMs: () => this.server?.nowMs ?? startsAtMs,
       notice: () => {},
       progress: () => {},
-      onFull: (id, segment) => this.server?.binlog?.noteFile(id, segment),
+      onFull: (id, segment) => {
+        const files = this.server?.topology.binlog?.files;
+        if (files !== undefined) new FileTable(files).set(id, segment);
+      },
     });
     const server = new InProcessServer({
       shards,

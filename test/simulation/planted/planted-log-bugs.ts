@@ -8,7 +8,7 @@ import { binlogBell, ControlWord } from "../../../src/message/topology.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
 import { LentIds } from "../../../src/ring/job-ids.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
+import { LOG_WORDS, LogWord } from "../../../src/ring/log-words.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 
@@ -52,6 +52,25 @@ function losing(name: string, kind: number, n: number): PlantedBug {
   });
 }
 
+/** Has the log tell of records that have not come as far, or not even to the log. */
+function early(name: string, word: LogWord): PlantedBug {
+  return planted(name, ({ binlog, topology }) => {
+    if (binlog === undefined) return;
+    const words = new Int32Array(topology.binlog!.progress);
+    const shift = (by: number): void => {
+      for (let shard = 0; shard < topology.shards; shard++) words[shard * LOG_WORDS + word]! += by;
+    };
+    const publish = binlog.publishProgress.bind(binlog);
+    shift(3);
+    binlog.publishProgress = () => {
+      shift(-3);
+      const isWaitedFor = publish();
+      shift(3);
+      return isWaitedFor;
+    };
+  });
+}
+
 /** Changes what a restart makes of a job. */
 function restoring(name: string, change: (job: RestoredJob) => Partial<RestoredJob>): PlantedBug {
   return planted(name, ({ shards }) => {
@@ -71,16 +90,8 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
     if (log?.repliesWaitFor === LogWord.Synced) return;
     for (const core of acceptors) core.log.isLogged = () => true;
   }),
-  planted("the number written is published before the write", ({ storage }) => {
-    if (storage === undefined) return;
-    const written = storage.writtenUpTo.bind(storage);
-    storage.writtenUpTo = (shard) => written(shard) + 3;
-  }),
-  planted("the number synced is published too early", ({ storage }) => {
-    if (storage === undefined) return;
-    const synced = storage.syncedUpTo.bind(storage);
-    storage.syncedUpTo = (shard) => synced(shard) + 3;
-  }),
+  early("the number written is published before the write", LogWord.Written),
+  early("the number synced is published too early", LogWord.Synced),
   planted("a shard counts on the log to ring for replies whose records were written before", ({ shards }) => {
     for (const port of shards.flatMap((core) => core.ports)) {
       const publish = port.publish.bind(port);
@@ -114,7 +125,7 @@ export const PLANTED_LOG_BUGS: readonly PlantedBug[] = [
     if (storage === undefined) return;
     const nextDeadline = storage.nextDeadline.bind(storage);
     // A write that waits for room must be retried: the simulation's clock advances to that.
-    storage.nextDeadline = () => (storage.waiting ? nextDeadline() : Number.POSITIVE_INFINITY);
+    storage.nextDeadline = () => (storage.room.waiting ? nextDeadline() : Number.POSITIVE_INFINITY);
   }),
   losing("the record of a release, kick or burial is lost", RecordKind.update, 8),
   losing("a deleted job comes back", RecordKind.delete, 8),

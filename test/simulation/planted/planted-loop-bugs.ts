@@ -86,7 +86,7 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
     for (const core of acceptors) Object.defineProperty(core, "hasRoomAgain", { get: () => false });
   }),
   planted("the log does not look at its rings once more after it has announced its sleep", ({ binlog }) => {
-    if (binlog !== undefined) Object.defineProperty(binlog, "hasRecords", { get: () => false });
+    for (const ring of binlog?.rings ?? []) Object.defineProperty(ring, "hasMessage", { get: () => false });
   }),
   planted("an acceptor sleeps on commands that it has not published", ({ acceptors }) => {
     for (const core of acceptors) {
@@ -146,7 +146,7 @@ export const PLANTED_LOOP_BUGS: readonly PlantedBug[] = [
   planted("the log has room again and rings no shard", ({ binlog }) => {
     if (binlog === undefined) return;
     const publishState = binlog.publishState.bind(binlog);
-    binlog.publishState = (storage) => publishState(storage) && false;
+    binlog.publishState = () => publishState() && false;
   }),
   planted("a shard in the middle of a command waits for room and asks nobody to ring", ({ records }) => {
     for (const { ring } of records) ring.wantRoom = () => {};

@@ -92,7 +92,7 @@ class ContendedNames extends BatchServer {
     await super.restart();
     // Others may be lost with the process, and come again.
     this.#ticks = new Map(
-      [...this.#ticks].filter(([, { shard, record }]) => record <= storage.syncedUpTo(shard)),
+      [...this.#ticks].filter(([, { shard, record }]) => record <= storage.tail.synced[shard]!),
     );
     const found = this.#found();
     for (const [name, history] of this.#histories) history.restart(found.get(name));

@@ -573,8 +573,8 @@ class Campaign {
     this.#isTorn = false;
     const storage = server.storage!;
     for (const put of this.#puts) {
-      const isSynced = put.record <= storage.syncedUpTo(put.shard);
-      if (isKill || isSynced) this.#survived(put, isSynced || put.record <= storage.writtenUpTo(put.shard));
+      const isSynced = put.record <= storage.tail.synced[put.shard]!;
+      if (isKill || isSynced) this.#survived(put, isSynced || put.record <= storage.tail.written[put.shard]!);
       else this.#doubtful.push(put);
     }
     this.#puts = [];

@@ -1,7 +1,6 @@
 // Threads of shards and of the log, which sleep on their doorbells.
 
-import type { BinlogCore } from "../../../src/binlog/binlog-core.ts";
-import { BinlogLoop, ColocatedLog } from "../../../src/binlog/binlog-loop.ts";
+import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
 import { Point } from "../../../src/loop/role.ts";
@@ -22,12 +21,7 @@ export class BlockingThreads {
   }
 
   /** As src/threads/thread.ts does. */
-  addResidentLog(core: BinlogCore, storage: Storage): void {
-    const counters = new TurnCounters(core.counters, core.rings);
-    const role = this.#binlogRole(core, storage, counters);
-    const log = new ColocatedLog(role, () => {
-      this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
-    });
+  addResidentLog(log: BinlogLoop): void {
     this.#server.loops[this.#server.topology.binlog!.thread!]!.log = log;
     this.#server.ownLog.log = log;
   }
@@ -54,33 +48,35 @@ export class BlockingThreads {
     return { name: `shard ${shard}`, steps, ready: undefined };
   }
 
-  binlogThread(core: BinlogCore, storage: Storage): Thread {
+  binlogThread(role: BinlogLoop): Thread {
     const thread = binlogBell(this.#server.topology);
     const doorbell = this.#server.createOwner(this.#server.words, thread);
-    const counters = new TurnCounters(core.counters, core.rings);
     const surroundings = this.#server.surroundings;
-    const role = this.#binlogRole(core, storage, counters);
-    const loop = new BlockingLoop({ role, doorbell, counters, spin: this.#createSpin(), surroundings });
-    const steps = this.#blockingSteps(loop, doorbell, thread, () => {
-      this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
+    const loop = new BlockingLoop({
+      ...{ role, doorbell, surroundings },
+      counters: role.turns,
+      spin: this.#createSpin(),
     });
+    const steps = this.#blockingSteps(loop, doorbell, thread, () => {});
     return { name: "binlog", steps, ready: undefined };
   }
 
-  #binlogRole(core: BinlogCore, storage: Storage, counters: TurnCounters): BinlogLoop {
+  binlogRole(storage: Storage): BinlogLoop {
     const { topology } = this.#server;
     const thread = binlogBell(topology);
-    return new BinlogLoop({
-      core,
+    const role: BinlogLoop = new BinlogLoop({
+      topology,
       storage,
-      control: new ControlWords(topology.control),
       shards: this.#server.createBells(thread, topology.shards, (shard) => threadOfShard(topology, shard)),
       acceptors: this.#server.createBells(thread, topology.ports, (port) => portBell(topology, port)),
-      counters,
       clock: this.#server.logClock,
       givesWay: topology.binlog!.thread !== undefined,
+      onEnded: () => {
+        this.#server.logEnd = role.close() === undefined ? "closed" : "failed";
+      },
       surroundings: this.#server.surroundings,
     });
+    return role;
   }
 
   #createSpin(): DrawnSpin {

@@ -8,6 +8,7 @@
 // when its doorbell rings or its time has come, so a lost wake-up stays visible.
 
 import assert from "node:assert/strict";
+import { recoveredWithFiles } from "../../../src/binlog/open-binlog.ts";
 import type { RecoveredBatch } from "../../../src/binlog/recovery/recovered-jobs.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { binlogBell, ControlWord } from "../../../src/message/topology.ts";
@@ -49,12 +50,13 @@ export class InProcessServer extends ServerParts {
       { name: "late rings", steps: this.#ringLate(), ready: () => this.bells.hasLate },
     ];
     if (this.http !== undefined) this.#threads.push(this.serving.httpThread(this.http));
-    if (this.binlog === undefined) return;
+    if (this.storage === undefined) return;
+    this.binlog = this.blocking.binlogRole(this.storage);
     if (topology.binlog!.thread !== undefined) {
-      this.blocking.addResidentLog(this.binlog, this.storage!);
+      this.blocking.addResidentLog(this.binlog);
       return;
     }
-    const log = this.blocking.binlogThread(this.binlog, this.storage!);
+    const log = this.blocking.binlogThread(this.binlog);
     this.logThread = log;
     this.#threads.push(log);
   }
@@ -81,7 +83,7 @@ export class InProcessServer extends ServerParts {
       tubeSetter.restore(opened.settings, this.nowMs);
       homes.restore(opened.batches, offsetMs, this.nowMs);
     }
-    for (const batch of this.binlog!.recovered(opened)) {
+    for (const batch of recoveredWithFiles(opened, topology)) {
       onBatch(batch);
       for (const [shard, restore] of restores.entries()) restore.load(batch.bytes, batch.jobs[shard]!);
     }
@@ -89,8 +91,8 @@ export class InProcessServer extends ServerParts {
       restore.finish();
       this.records[shard]!.attach(this.shards[shard]!.engine, restore.burySequence, offsetMs);
     }
-    this.binlog!.publishProgress(opened.storage);
-    this.binlog!.publishState(opened.storage);
+    this.binlog!.publishProgress();
+    this.binlog!.publishState();
   }
 
   /**
@@ -190,7 +192,7 @@ export class InProcessServer extends ServerParts {
 
   /** The next try of a log that waits for room is due: all others rest until then. */
   #logTriesAgain(): boolean {
-    if (this.halted || this.logEnd !== undefined || this.storage?.waiting !== true) return false;
+    if (this.halted || this.logEnd !== undefined || this.storage?.room.waiting !== true) return false;
     this.nowMs = Math.max(this.nowMs, this.storage.nextDeadline());
     return true;
   }

@@ -5,7 +5,7 @@ import type { AcceptorLoop } from "../../../src/acceptor/acceptor-loop.ts";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import type { MovedConnection } from "../../../src/acceptor/migration/client-state.ts";
 import { type ProcessFacts, statsText } from "../../../src/acceptor/state/stats-text.ts";
-import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
+import type { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
 import type { LogClock } from "../../../src/binlog/live/log-clock.ts";
 import type { Storage } from "../../../src/binlog/live/storage.ts";
 import type { OpenedBinlog } from "../../../src/binlog/open-binlog.ts";
@@ -55,7 +55,7 @@ export class ServerParts {
   inRecordWait = false;
   readonly records: readonly RecordLog[];
   readonly log: InProcessLog | undefined;
-  readonly binlog: BinlogCore | undefined;
+  binlog: BinlogLoop | undefined;
   readonly logClock: LogClock | undefined;
   /** Largest advance of the clock between two steps, ms. */
   tickMs: number;
@@ -143,8 +143,6 @@ export class ServerParts {
     const { lateRings = 0 } = options;
     this.bells = new LateBells(this.words, () => lateRings > 0 && this.random.chance(lateRings));
     const facts = processFacts(compat, this.nowMs);
-    const { topology } = this;
-    this.binlog = topology.binlog === undefined ? undefined : new BinlogCore(topology);
     this.logClock = this.log?.opened.startClock(() => this.log!.wallOffsetMs, this.nowMs);
     this.records = this.log === undefined ? [] : this.#createRecords();
     this.shards = Array.from(
@@ -210,7 +208,7 @@ export class ServerParts {
   #turnForRoom(doorbell: DoorbellOwner): void {
     if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
     this.inRecordWait = true;
-    if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
+    if (this.storage!.room.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
     const before = this.roomSteps++;
     assert.ok(before < ROOM_STEPS_MAX, "the log makes room while a shard waits for it");
     turnLog(this.ownLog, doorbell, this.nowMs);
@@ -230,7 +228,7 @@ export class ServerParts {
       assert.ok(steps < ROOM_STEPS_MAX, "the log makes room while a shard waits for it");
       if (this.logEnd !== undefined) throw new LogIsGone("a shard waits for a log that has ended");
       // Nothing else happens until it tries again to write.
-      if (this.storage!.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
+      if (this.storage!.room.waiting) this.nowMs = Math.max(this.nowMs, this.storage!.nextDeadline());
       assert.ok(
         log.ready === undefined || log.ready(),
         "the log rings a shard that waits for room when it has made some",

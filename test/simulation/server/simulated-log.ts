@@ -6,6 +6,7 @@ import { BinlogError } from "../../../src/binlog/disk/binlog-error.ts";
 import { LENT_IDS } from "../../../src/binlog/live/log-writer.ts";
 import type { SyncEvery } from "../../../src/binlog/live/storage-options.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
+import { FileTable } from "../../../src/ring/job-directory.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { Survival, VirtualBackgroundSync, VirtualDisk } from "../../binlog/virtual-disk.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -140,7 +141,8 @@ export class SimulatedLog {
     if (this.#stoppedWith !== undefined)
       this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
     this.#clockMs = () => server.nowMs;
-    this.#onFull = (id, segment) => server.binlog!.noteFile(id, segment);
+    const files = new FileTable(server.topology.binlog!.files);
+    this.#onFull = (id, segment) => files.set(id, segment);
     this.#watch(server, model);
     this.weather = new DiskWeather(this.disk, this.#random);
     this.weather.begin(server);
@@ -149,7 +151,7 @@ export class SimulatedLog {
   #watch(server: InProcessServer, model: Model): void {
     const { ledger } = this;
     const storage = server.storage!;
-    ledger.begin(server.shards.length, this.syncEvery, (shard) => storage.syncedUpTo(shard));
+    ledger.begin(server.shards.length, this.syncEvery, (shard) => storage.tail.synced[shard]!);
     const append = storage.append.bind(storage);
     storage.append = (shard, n, ...rest) => {
       append(shard, n, ...rest);
@@ -158,7 +160,7 @@ export class SimulatedLog {
     const flush = storage.flush.bind(storage);
     storage.flush = (nowMs) => {
       flush(nowMs);
-      if (storage.failure === undefined && !storage.waiting) ledger.noteFlushed(nowMs);
+      if (storage.failure === undefined && !storage.room.waiting) ledger.noteFlushed(nowMs);
     };
     for (const [shard, records] of server.records.entries()) {
       const note = (id: number, before: number): void => {

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Memory } from "../../../src/base/bytes.ts";
-import { BinlogCore } from "../../../src/binlog/binlog-core.ts";
-import { BinlogLoop, ColocatedLog } from "../../../src/binlog/binlog-loop.ts";
+import { BinlogLoop } from "../../../src/binlog/binlog-loop.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { Point } from "../../../src/loop/role.ts";
+import { LogFigures } from "../../../src/message/log-figures.ts";
 import {
   APPEND_HEADER_BYTES,
   emptyRecordFields,
@@ -15,17 +15,20 @@ import {
 } from "../../../src/message/record.ts";
 import {
   backupWords,
+  binlogRole,
   ControlWord,
+  Counter,
+  countersOf,
   createTopology,
   portBell,
   threadOfShard,
 } from "../../../src/message/topology.ts";
-import { TurnCounters } from "../../../src/message/turn-counters.ts";
 import { ControlWords } from "../../../src/ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
+import { isLent, LentIds } from "../../../src/ring/job-ids.ts";
 import { LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import { FULL, RingWriter } from "../../../src/ring/ring.ts";
-import { SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
+import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 
 const SHARDS = 2;
@@ -52,20 +55,20 @@ async function scene({ syncEvery = 0, repliesWaitFor = LogWord.Synced, givesWay 
     placement: "apart",
     binlog: { repliesWaitFor, segmentBytes: SAMPLE_SEGMENT_BYTES },
   });
-  const core = new BinlogCore(topology);
-  core.beginIds(1);
   const words = new Int32Array(topology.doorbells);
   const threads = [threadOfShard(topology, 0), threadOfShard(topology, 1), portBell(topology, 0)];
   const bells = threads.map((thread) => new Doorbell(words, thread));
   const owners = threads.map((thread) => new DoorbellOwner(words, thread));
   const control = new ControlWords(topology.control);
+  const ends: Point[] = [];
   const loop = new BinlogLoop({
-    ...{ core, storage, control, givesWay },
+    ...{ topology, storage, givesWay },
     shards: bells.slice(0, SHARDS),
     acceptors: bells.slice(SHARDS),
-    counters: new TurnCounters(core.counters, core.rings),
+    onEnded: () => ends.push(Point.Ended),
     surroundings: { nowMs: () => clock.nowMs, isHeldUp: () => clock.isHeldUp },
   });
+  loop.beginIds(1);
   const rings = topology.binlog!.rings.map((ring) => new RingWriter(ring));
   const memory = Memory.ofSize(10_000);
   const sent = [0, 0];
@@ -97,11 +100,11 @@ async function scene({ syncEvery = 0, repliesWaitFor = LogWord.Synced, givesWay 
   // The first turns lend ids and make room.
   do while (loop.next() === Point.HeldUp);
   while (loop.hasMore || loop.hasWork);
-  return { disk, clock, storage, topology, core, control, loop, rings, put, progress, woken, turn };
+  return { disk, clock, storage, topology, control, loop, ends, rings, put, progress, woken, turn };
 }
 
 test("a turn takes the records of all shards, and wakes the acceptors once they are durable", async () => {
-  const { clock, loop, put, progress, woken, turn, core } = await scene();
+  const { clock, loop, put, progress, woken, turn } = await scene();
   assert.equal(loop.hasWork, false);
   put(0, 1);
   put(1, 2);
@@ -114,7 +117,6 @@ test("a turn takes the records of all shards, and wakes the acceptors once they 
     [1, 2],
     [1, 2],
   ]);
-  assert.equal(core.hasRecords, false);
   assert.deepEqual(woken(turn), [false, false, false], "nothing new");
   assert.deepEqual([loop.taken, loop.hasMore, loop.hasWork], [0, false, false]);
   assert.equal(loop.nextDueAtMs, 2100, "the log is marked as durable");
@@ -227,12 +229,12 @@ test("a stop ends a wait for room: with it all records are taken, without it the
 });
 
 test("a backup that asks gets its cut, and gives it back", async () => {
-  const { topology, core, storage, loop, put, turn } = await scene();
+  const { topology, storage, loop, put, turn } = await scene();
   const words = backupWords(topology);
   put(0, 1);
   turn();
   words.ask(3);
-  assert.deepEqual([core.backupIsDue(storage), loop.hasWork], [true, true]);
+  assert.equal(loop.hasWork, true);
   for (let turns = 0; storage.cut.state !== "made"; turns++) {
     assert.ok(turns < 100);
     turn();
@@ -242,13 +244,11 @@ test("a backup that asks gets its cut, and gives it back", async () => {
   words.ask(0);
   assert.equal(loop.hasWork, true);
   turn();
-  assert.deepEqual([core.backupIsDue(storage), storage.cut.state], [false, "none"]);
+  assert.equal(storage.cut.state, "none");
 });
 
 test("beside shards, the log ends once and then has nothing to do", async () => {
-  const { control, loop, put, progress, clock } = await scene({ givesWay: true });
-  let ended = 0;
-  const log = new ColocatedLog(loop, () => ended++);
+  const { control, loop: log, ends, put, progress, clock } = await scene({ givesWay: true });
   assert.deepEqual([log.hasWork, log.turn(0)], [false, false]);
   put(0, 1);
   assert.equal(log.hasWork, true);
@@ -263,12 +263,115 @@ test("beside shards, the log ends once and then has nothing to do", async () => 
   assert.deepEqual([log.turn(clock.nowMs - 1), log.turn(clock.nowMs)], [false, true]);
   control.set(ControlWord.BinlogStop);
   assert.equal(log.hasWork, true);
-  for (let turns = 0; ended === 0; turns++) {
+  for (let turns = 0; ends.length === 0; turns++) {
     assert.ok(turns < 10);
     log.turn(clock.nowMs);
   }
   assert.deepEqual(
-    [log.next(), log.hasWork, log.turn(1e9), log.nextDueAtMs, ended],
+    [log.next(), log.hasWork, log.turn(1e9), log.nextDueAtMs, ends.length],
     [Point.Ended, false, false, Number.POSITIVE_INFINITY, 1],
+  );
+});
+
+// Tests of the log's counters: what waits for the disk, what its files hold, whether space is
+// released.
+
+/** A log with its counters, on a clock that the test moves. */
+async function countedScene(syncEvery: number | "never", firstId = 1) {
+  const disk = new VirtualDisk();
+  const clock = { nowMs: 1000 };
+  const options = { ...virtualOptions(disk), syncEvery, clockMs: () => clock.nowMs };
+  const { storage } = await openBinlog(options);
+  const topology = createTopology({
+    shards: 1,
+    acceptors: 1,
+    jobBytesMax: 65_535,
+    ringBytes: 4096,
+    binlog: { repliesWaitFor: LogWord.Synced, segmentBytes: SAMPLE_SEGMENT_BYTES },
+  });
+  const loop = new BinlogLoop({
+    ...{ topology, storage, acceptors: [] },
+    shards: [new Doorbell(new Int32Array(topology.doorbells), 0)],
+    surroundings: { nowMs: () => clock.nowMs, isHeldUp: () => false },
+  });
+  loop.beginIds(firstId);
+  const counters = countersOf(topology, binlogRole(topology));
+  const told = (counter: number): number => counters[counter]!;
+  const turn = (): void => assert.equal(loop.next(), Point.Turned);
+  return { topology, disk, clock, storage, writer: new JobWriter(storage), told, turn };
+}
+
+test("binlog counters: the waiting time of a record is published before a sync that may hang", async () => {
+  const { disk, clock, writer, told, turn } = await countedScene(0);
+  turn();
+  assert.equal(told(Counter.BinlogUnsyncedSinceMs), 0);
+  const seen: number[] = [];
+  disk.fault = (call) => {
+    if (call === "sync") seen.push(told(Counter.BinlogUnsyncedSinceMs));
+  };
+  clock.nowMs = 2000;
+  writer.put(1, "a");
+  turn();
+  assert.equal(seen[0], 2000);
+  assert.equal(told(Counter.BinlogUnsyncedSinceMs), 0);
+});
+
+test("binlog counters: with -f MS the oldest record counts, with -F none", async () => {
+  const { clock, writer, told, turn } = await countedScene(500);
+  for (const nowMs of [2000, 2100, 2400]) {
+    clock.nowMs = nowMs;
+    writer.put(nowMs, "a");
+    turn();
+    assert.equal(told(Counter.BinlogUnsyncedSinceMs), 2000);
+  }
+  clock.nowMs = 2500;
+  turn();
+  assert.equal(told(Counter.BinlogUnsyncedSinceMs), 0);
+  clock.nowMs = 2600;
+  writer.put(9, "a");
+  turn();
+  assert.equal(told(Counter.BinlogUnsyncedSinceMs), 2600);
+  const never = await countedScene("never");
+  never.writer.put(1, "a");
+  never.turn();
+  assert.equal(never.told(Counter.BinlogUnsyncedSinceMs), 0);
+});
+
+test("binlog counters: written bytes, free room, and whether space is being freed", async () => {
+  const { storage, writer, told, turn } = await countedScene(0);
+  turn();
+  const before = told(Counter.BinlogSpareBytes);
+  const written = (): number => told(Counter.LogFigures + LogFigures.WrittenBytes);
+  const atFirst = written();
+  writer.put(1, "x".repeat(5000));
+  turn();
+  assert.ok(written() - atFirst > 5000 && written() - atFirst < 5200, `${written() - atFirst}`);
+  assert.ok(before > 5000 && told(Counter.BinlogSpareBytes) <= told(Counter.BinlogBytes));
+  assert.equal(told(Counter.BinlogCompacts), 0);
+  let compacted = false;
+  for (let id = 2; id < 200; id++) {
+    writer.put(id, "x".repeat(SAMPLE_SEGMENT_BYTES / 20));
+    if (id > 5) writer.delete(id - 3);
+    turn();
+    compacted ||= told(Counter.BinlogCompacts) === 1;
+  }
+  assert.ok(compacted && storage.table.oldest!.number > 1);
+  for (let slice = 0; slice < 1000 && storage.work(1e6); slice++) storage.flush(1e6);
+  turn();
+  assert.equal(told(Counter.BinlogCompacts), 0);
+  const { bytes, live, spare } = {
+    bytes: told(Counter.BinlogBytes),
+    live: told(Counter.BinlogLiveBytes),
+    spare: told(Counter.BinlogSpareBytes),
+  };
+  assert.ok(live + spare <= bytes, `${live} and ${spare} of ${bytes}`);
+});
+
+test("ids before the first one are lent from the start", async () => {
+  const { topology } = await countedScene(0, 1000);
+  const { low } = new LentIds(new Int32Array(topology.control), ControlWord.IdsLent);
+  assert.deepEqual(
+    [1, 999, 1000].map((id) => isLent(low, id)),
+    [true, true, false],
   );
 });

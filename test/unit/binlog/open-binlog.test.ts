@@ -55,8 +55,8 @@ const compacted: Way = async (disk) => {
 
 /** Writes until no record that was there is in its place any more, and closes the log. */
 function compact(storage: Storage): void {
-  const before = storage.currentSegment;
-  while (storage.oldestSegment <= before) {
+  const before = storage.tail.segments.current.number;
+  while (storage.table.oldest!.number <= before) {
     appendSetting(storage, "filler", FILLER);
     storage.flush(0);
     while (storage.work(0)) storage.flush(0);
@@ -77,7 +77,7 @@ const rewritten: Way = async (disk) => {
 /** The damage hits a record that no longer counts. */
 const salvaged: Way = async (disk) => {
   const { storage } = await openBinlog(optionsOf(disk));
-  const name = segmentName(storage.currentSegment);
+  const name = segmentName(storage.tail.segments.current.number);
   appendSetting(storage, "filler", FILLER);
   appendSetting(storage, "filler", "");
   storage.close(0);
@@ -125,7 +125,7 @@ const followed: Way = async (disk) => {
   let tag = 1001;
   const chain = { place, node: 1, rewriteBelow, randomTag: () => ++tag, sink };
   const { storage } = await openBinlog({ ...optionsOf(disk), chain });
-  for (let nowMs = 0; storage.oldestSegment < rewriteBelow; nowMs += 10) {
+  for (let nowMs = 0; storage.table.oldest!.number < rewriteBelow; nowMs += 10) {
     storage.flush(nowMs);
     storage.work(nowMs);
     assert.ok(nowMs < 1e6, "the segments from before are written again");
@@ -186,9 +186,9 @@ describe("every record", () => {
   it("is there after a kill at any moment of a compaction", async () => {
     const { disk, content } = await everyRecord();
     const { storage } = await openBinlog(optionsOf(disk));
-    const before = storage.currentSegment;
+    const before = storage.tail.segments.current.number;
     const text = (): string => (content.settings.get("filler") ?? "") + 1;
-    for (let turn = 0; storage.oldestSegment < before; turn++) {
+    for (let turn = 0; storage.table.oldest!.number < before; turn++) {
       content.settings.set("filler", text().slice(-1000).padStart(1000, "x"));
       appendSetting(storage, "filler", content.settings.get("filler")!);
       storage.flush(turn);

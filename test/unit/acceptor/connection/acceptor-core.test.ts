@@ -6,10 +6,11 @@ import { describe, it } from "node:test";
 import { AcceptorCore } from "../../../../src/acceptor/connection/acceptor-core.ts";
 import type { Transport } from "../../../../src/acceptor/stream/transport.ts";
 import { asciiBytes } from "../../../../src/base/bytes.ts";
-import { BinlogCore } from "../../../../src/binlog/binlog-core.ts";
+import { BinlogLoop } from "../../../../src/binlog/binlog-loop.ts";
 import type { Storage } from "../../../../src/binlog/live/storage.ts";
 import { binlogGroup, ControlWord, createTopology, type Topology } from "../../../../src/message/topology.ts";
 import { ControlWords } from "../../../../src/ring/control-words.ts";
+import { Doorbell } from "../../../../src/ring/doorbell.ts";
 import { LogWord, LogWords } from "../../../../src/ring/log-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
@@ -135,14 +136,19 @@ function groupOf(repliesWaitFor: LogWord, repliesWait: boolean) {
     binlog: { repliesWaitFor, segmentBytes: 1 << 20, group: { repliesWait } },
   });
   const core = new AcceptorCore({ topology, acceptor: 0, nowMs: () => 0, statsText: () => "" });
-  const binlog = new BinlogCore(topology);
   const shared = new LogWords(binlogGroup(topology).progress, LogWord.Written);
-  const log = { written: 0, synced: 0 };
-  const storage = { writtenUpTo: () => log.written, syncedUpTo: () => log.synced } as unknown as Storage;
+  const tail = { written: new Float64Array(1), synced: new Float64Array(1) };
+  const binlog = new BinlogLoop({
+    topology,
+    storage: { tail } as unknown as Storage,
+    shards: [new Doorbell(new Int32Array(topology.doorbells), 0)],
+    acceptors: [],
+    surroundings: { nowMs: () => 0, isHeldUp: () => false },
+  });
   /** Returns whether acceptors are rung. */
-  const publish = (change: Partial<typeof log>): boolean => {
-    Object.assign(log, change);
-    return binlog.publishProgress(storage);
+  const publish = (change: { readonly written?: number; readonly synced?: number }): boolean => {
+    for (const [name, number] of Object.entries(change)) tail[name as keyof typeof tail][0] = number;
+    return binlog.publishProgress();
   };
   return { core, shared, publish };
 }

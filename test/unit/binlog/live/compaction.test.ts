@@ -38,7 +38,7 @@ it("a copied tally keeps its counts, and the key that its job has left behind", 
   writer.tally(2, 1, 1, 0);
   writer.remember(2, "welcome:2");
   writer.settle();
-  for (let id = 3; storage.oldestSegment < 4; id++) {
+  for (let id = 3; storage.table.oldest!.number < 4; id++) {
     writer.put(id, "x".repeat(2000));
     writer.delete(id);
     writer.settle();

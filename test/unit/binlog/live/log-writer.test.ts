@@ -109,15 +109,15 @@ test("room counts once its sync in the background has ended", async () => {
   room.end();
   storage.work(1);
   assert.ok(growth(opened) > filesBytes, "there is more room");
-  assert.equal(storage.full, false);
+  assert.equal(storage.room.full, false);
 });
 
 test("a record that needs the room at once does not wait for the background", async () => {
   const opened = await open(50);
   const { disk, storage, writer } = opened;
   let id = putUntilRoomIsMade(opened);
-  const segment = storage.currentSegment;
-  while (storage.currentSegment < segment + 3) {
+  const segment = storage.tail.segments.current.number;
+  while (storage.tail.segments.current.number < segment + 3) {
     writer.put(++id, "y".repeat(10_000));
     storage.flush(1);
     storage.work(1);
@@ -138,13 +138,13 @@ test("a full disk shows when the background has no room for an extent, and nothi
   };
   room.end(NO_SPACE);
   storage.work(1);
-  assert.equal(storage.full, true);
+  assert.equal(storage.room.full, true);
   assert.equal(storage.failure, undefined);
   disk.fault = () => {};
   // Not in the background: it is looked at once a second whether there is room.
-  while (storage.full) {
+  while (storage.room.full) {
     storage.work(2000);
-    assert.equal(room.isUnderWay && storage.full, false);
+    assert.equal(room.isUnderWay && storage.room.full, false);
   }
   writer.put(id + 1, "later");
   storage.flush(2001);
@@ -155,7 +155,7 @@ test("a full disk shows while the background makes room, and leaves the reserve"
   const { disk, storage, room, writer } = await open(50);
   let id = putUntilRoomIsMade({ storage, room, writer });
   disk.capacityBytes = disk.usedBytes();
-  for (; !storage.full; id++) {
+  for (; !storage.room.full; id++) {
     assert.ok(id < 1000, "the disk is full at some time");
     writer.put(id + 1, "x".repeat(10_000));
     storage.flush(1);
@@ -169,7 +169,7 @@ test("a full disk shows while the background makes room, and leaves the reserve"
     storage.flush(2);
     while (storage.work(2)) {}
   }
-  assert.equal(storage.waiting, false);
+  assert.equal(storage.room.waiting, false);
 });
 
 test("a sync of room that ends without space after a change of the segment ends nothing", async () => {
@@ -178,9 +178,9 @@ test("a sync of room that ends without space after a change of the segment ends 
   for (let id = 1; ; id++) {
     assert.ok(id < 5000, "the segment changes while room is made");
     const { isUnderWay } = room;
-    const segment = storage.currentSegment;
+    const segment = storage.tail.segments.current.number;
     writer.put(id, "x".repeat(3000));
-    if (isUnderWay && storage.currentSegment !== segment) break;
+    if (isUnderWay && storage.tail.segments.current.number !== segment) break;
     storage.flush(1);
     while (storage.work(1)) {}
     heldTurns = room.isUnderWay ? heldTurns + 1 : 0;
@@ -206,7 +206,7 @@ test("the log does not turn while it waits for the background", async () => {
     }
     if (room.isUnderWay && id % 100 === 0) room.end();
   }
-  assert.ok(storage.oldestSegment > 3, "segments were removed");
+  assert.ok(storage.table.oldest!.number > 3, "segments were removed");
 });
 
 test("a broken disk that the background meets ends the log", async () => {
@@ -226,18 +226,18 @@ for (const syncEvery of [50, "never"] as const)
     const { storage, writer, records, syncs } = await open(syncEvery);
     storage.lendIds(1);
     storage.flush(1);
-    assert.equal(storage.idsLent, LENT_IDS + 1, "the first put waits for its id");
+    assert.equal(storage.tail.lending.durableUpTo, LENT_IDS + 1, "the first put waits for its id");
     const before = syncs();
     writer.put(1, "one");
     storage.lendIds(LENT_IDS / 2 + 2);
     storage.flush(2);
     assert.equal(records.isUnderWay, true);
     assert.equal(syncs(), before, "nobody waits");
-    assert.equal(storage.idsLent, LENT_IDS + 1, "a lend counts once it is durable");
+    assert.equal(storage.tail.lending.durableUpTo, LENT_IDS + 1, "a lend counts once it is durable");
     assert.equal(storage.lendIsDue(LENT_IDS / 2 + 3), false);
     records.end();
     storage.flush(3);
-    assert.equal(storage.idsLent, LENT_IDS / 2 + 2 + LENT_IDS);
+    assert.equal(storage.tail.lending.durableUpTo, LENT_IDS / 2 + 2 + LENT_IDS);
   });
 
 test("a put without an id does not wait for the background", async () => {
@@ -252,7 +252,7 @@ test("a put without an id does not wait for the background", async () => {
   storage.lendIds(LENT_IDS + 2);
   storage.flush(3);
   assert.ok(syncs() > before);
-  assert.ok(storage.idsLent >= LENT_IDS + 2);
+  assert.ok(storage.tail.lending.durableUpTo >= LENT_IDS + 2);
 });
 
 test("a lend that the sync under way does not include has the next one", async () => {
@@ -265,13 +265,13 @@ test("a lend that the sync under way does not include has the next one", async (
   assert.equal(records.isUnderWay, true);
   storage.lendIds(LENT_IDS / 2 + 2);
   storage.flush(46);
-  assert.equal(storage.idsLent, LENT_IDS + 1);
+  assert.equal(storage.tail.lending.durableUpTo, LENT_IDS + 1);
   records.end();
   storage.flush(47);
   assert.equal(records.isUnderWay, true);
   records.end();
   storage.flush(48);
-  assert.equal(storage.idsLent, LENT_IDS / 2 + 2 + LENT_IDS);
+  assert.equal(storage.tail.lending.durableUpTo, LENT_IDS / 2 + 2 + LENT_IDS);
 });
 
 test("turns without records don't ask for another sync while one runs in the background", async () => {
@@ -288,7 +288,7 @@ test("turns without records don't ask for another sync while one runs in the bac
   records.end();
   const before = syncs();
   storage.flush(1049);
-  assert.equal(storage.syncedUpTo(0), 1);
+  assert.equal(storage.tail.synced[0], 1);
   assert.equal(storage.nextDeadline(), 1149, "only a mark is left to write");
   assert.equal(syncs(), before);
 });

@@ -40,7 +40,7 @@ function scene(options: Partial<StorageOptions> = {}) {
   const writers = [new JobWriter(storage, 0), new JobWriter(storage, 1)] as const;
   /** Written and synced numbers of both shards. */
   const numbers = (): number[] =>
-    [0, 1].flatMap((shard) => [storage.writtenUpTo(shard), storage.syncedUpTo(shard)]);
+    [0, 1].flatMap((shard) => [storage.tail.written[shard]!, storage.tail.synced[shard]!]);
   return { disk, log, storage, calls, notices, writers, numbers };
 }
 
@@ -152,7 +152,7 @@ test("Storage never takes a record that a start would take for damage: it throws
   storage.flush(1);
   storage.syncNow(2);
   assert.deepEqual(numbers(), [1, 1, 0, 0]);
-  assert.equal(storage.full, true);
+  assert.equal(storage.room.full, true);
   assert.equal(storage.nextDeadline(), NEVER);
 });
 
@@ -167,7 +167,7 @@ test("Storage that waits for room takes no record, keeps those it has, and tries
   };
   first.put(1, "a");
   storage.flush(10);
-  assert.equal(storage.waiting, true);
+  assert.equal(storage.room.waiting, true);
   assert.equal(storage.failure, undefined);
   assert.throws(() => second.put(2, "b"), /the log waits for room/);
   storage.flush(1009);
@@ -179,7 +179,7 @@ test("Storage that waits for room takes no record, keeps those it has, and tries
   assert.deepEqual(numbers(), [0, 0, 0, 0]);
   disk.fault = () => {};
   storage.flush(2010);
-  assert.equal(storage.waiting, false);
+  assert.equal(storage.room.waiting, false);
   assert.deepEqual(numbers(), [1, 1, 0, 0]);
   assert.deepEqual(notices, ["BINLOG_FULL", "BINLOG_WAITS", "BINLOG_GOES_ON"]);
 });
@@ -189,12 +189,15 @@ test("Storage knows the segment of each job, and reports a new one", () => {
   const { storage, writers } = scene({ onFull: (id, segment) => told.push([id, segment]) });
   const [writer] = writers;
   let id = 0;
-  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
-  assert.deepEqual([storage.fileOf(1), storage.fileOf(id), storage.fileOf(id + 1)], [1, 2, 0]);
+  while (storage.tail.segments.current.number === 1) writer.put(++id, "x".repeat(500));
+  assert.deepEqual(
+    [storage.index.fullSegmentOf(1), storage.index.fullSegmentOf(id), storage.index.fullSegmentOf(id + 1)],
+    [1, 2, 0],
+  );
   writer.bury(1, 1);
-  assert.equal(storage.fileOf(1), 1, "an update leaves the full record where it is");
+  assert.equal(storage.index.fullSegmentOf(1), 1, "an update leaves the full record where it is");
   writer.delete(1);
-  assert.equal(storage.fileOf(1), 0);
+  assert.equal(storage.index.fullSegmentOf(1), 0);
   assert.deepEqual(told, [...Array.from({ length: id - 1 }, (_, index) => [index + 1, 1]), [id, 2]]);
 });
 
@@ -255,8 +258,8 @@ test("Storage in a group: work that waits for the shared log keeps no thread awa
   const place = { epoch: 1, n: 0, tag: 1 };
   const chain = { place, node: 1, rewriteBelow: NEVER, randomTag: () => 2, sink };
   const { storage, writers } = scene({ chain });
-  const first = storage.currentSegment;
-  for (let id = 1; storage.currentSegment === first; id++) {
+  const first = storage.tail.segments.current.number;
+  for (let id = 1; storage.tail.segments.current.number === first; id++) {
     writers[0].put(id, "x".repeat(1000));
     storage.flush(10);
   }
@@ -287,7 +290,7 @@ test("Storage in a group: a log that is closed yields the lead, also between two
     if (leaves) {
       storage.cut.want(1);
       while (storage.work(10)) storage.flush(10);
-      assert.equal(storage.currentSegment, 2);
+      assert.equal(storage.tail.segments.current.number, 2);
     }
     const { length } = kinds;
     storage.close(20);
@@ -311,7 +314,7 @@ test("Storage that can't make the removal of a segment durable tries only that a
   const { storage, disk, notices, writers } = scene();
   const [writer] = writers;
   let id = 0;
-  while (storage.currentSegment === 1) writer.put(++id, "x".repeat(500));
+  while (storage.tail.segments.current.number === 1) writer.put(++id, "x".repeat(500));
   for (let gone = 1; gone <= id; gone++) writer.delete(gone);
   let unlinked = 0;
   let fails = 2;
@@ -321,7 +324,7 @@ test("Storage that can't make the removal of a segment durable tries only that a
     fails--;
     throw Object.assign(new Error("EDQUOT: quota"), { code: "EDQUOT" });
   };
-  for (let nowMs = 0; nowMs < 20_000 && storage.oldestSegment === 1; nowMs += 100) {
+  for (let nowMs = 0; nowMs < 20_000 && storage.table.oldest!.number === 1; nowMs += 100) {
     storage.flush(nowMs);
     storage.work(nowMs);
   }
@@ -330,7 +333,7 @@ test("Storage that can't make the removal of a segment durable tries only that a
     storage.work(20_000);
   }
   assert.deepEqual([storage.failure, fails, unlinked], [undefined, 0, 1], notices.join(" "));
-  assert.equal(storage.oldestSegment, 2);
+  assert.equal(storage.table.oldest!.number, 2);
 });
 
 test("Storage takes no other record for the count of a batch, whatever is in it", () => {
@@ -350,7 +353,7 @@ test("Storage takes no other record for the count of a batch, whatever is in it"
     log.index.batches.list().map(({ facts: { number }, tallies }) => [number, tallies]),
     [[5, []]],
   );
-  assert.equal(storage.fileOf(7), 1);
+  assert.equal(storage.index.fullSegmentOf(7), 1);
 });
 
 // Tests of when a log tries again what it had no room or no descriptor for: neither before a second
@@ -391,7 +394,7 @@ describe("retries", () => {
       const { disk, storage, writer, calls, fail, mend, turn } = await scene();
       fail("open", "EMFILE");
       turn(5000);
-      assert.deepEqual([storage.full, storage.failure], [true, undefined]);
+      assert.deepEqual([storage.room.full, storage.failure], [true, undefined]);
       for (let round = 1; round <= 3; round++) {
         const { open } = calls;
         const dueMs = 5000 + round * RETRY_MS;
@@ -403,9 +406,9 @@ describe("retries", () => {
         assert.ok(calls.open > open, "and not later");
       }
       mend();
-      const oldest = storage.oldestSegment;
+      const oldest = storage.table.oldest!.number;
       turn(9000);
-      assert.deepEqual([storage.full, storage.oldestSegment > oldest], [false, true]);
+      assert.deepEqual([storage.room.full, storage.table.oldest!.number > oldest], [false, true]);
       storage.close(9000);
       assert.deepEqual(await jobsOfLog(virtualOptions(disk)), writer.jobs);
     });
@@ -417,13 +420,13 @@ describe("retries", () => {
       disk.capacityBytes = disk.usedBytes();
       fail("unlink", "EDQUOT");
       turn(5000);
-      assert.deepEqual([storage.full, storage.failure], [true, undefined]);
+      assert.deepEqual([storage.room.full, storage.failure], [true, undefined]);
       // A mark of what is durable comes in between.
       turn(storage.nextDeadline());
       assert.equal(storage.nextDeadline(), 5000 + RETRY_MS);
       mend();
-      const oldest = storage.oldestSegment;
-      for (let n = 1; storage.oldestSegment === oldest; n++) {
+      const oldest = storage.table.oldest!.number;
+      for (let n = 1; storage.table.oldest!.number === oldest; n++) {
         writer.update(4, { releases: n });
         storage.flush(5400);
         assert.ok(n < 10_000, "a change needs the room");
@@ -432,7 +435,7 @@ describe("retries", () => {
       storage.flush(5400);
       assert.ok(storage.nextDeadline() <= 5400, `the next turn is at ${storage.nextDeadline()}`);
       turn(5400);
-      assert.equal(storage.full, false, "puts are accepted again, half a second before the next try");
+      assert.equal(storage.room.full, false, "puts are accepted again, half a second before the next try");
       storage.close(5400);
       assert.deepEqual(await jobsOfLog(virtualOptions(disk)), writer.jobs);
     });

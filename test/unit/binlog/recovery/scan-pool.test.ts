@@ -21,7 +21,7 @@ test("a pool finds in each segment what one thread finds, says how far it is, an
     smallSegments: true,
   });
   const writer = new JobWriter(storage);
-  for (let id = 1; storage.currentSegment < 4; id++) writer.put(id, "x".repeat(900));
+  for (let id = 1; storage.tail.segments.current.number < 4; id++) writer.put(id, "x".repeat(900));
   storage.close(0);
   const { disk } = options;
   const numbers = segmentNumbers(disk);

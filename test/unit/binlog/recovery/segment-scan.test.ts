@@ -12,7 +12,7 @@ async function logWith(bodyBytes: number): Promise<VirtualDisk> {
   const disk = new VirtualDisk();
   const { storage } = await openBinlog(virtualOptions(disk));
   const writer = new JobWriter(storage);
-  for (let id = 1; storage.currentSegment < 4; id++) writer.put(id, "x".repeat(bodyBytes));
+  for (let id = 1; storage.tail.segments.current.number < 4; id++) writer.put(id, "x".repeat(bodyBytes));
   storage.close(0);
   return disk;
 }
