@@ -138,9 +138,9 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     name: "a closed connection stays a worker",
     fuzzer: "bytes",
     plant: (core) => {
-      onConnect(core, ({ shutdown }) => {
-        const onForgotten = shutdown.onForgotten.bind(shutdown);
-        shutdown.onForgotten = () => {
+      onConnect(core, (connection) => {
+        const onForgotten = connection.onForgotten.bind(connection);
+        connection.onForgotten = () => {
           const workers = core.counters[Counter.Workers]!;
           onForgotten();
           core.counters[Counter.Workers] = workers;

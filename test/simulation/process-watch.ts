@@ -65,8 +65,8 @@ export class ProcessWatch {
     for (const [acceptor, core] of server.acceptors.entries()) {
       this.#watchClaims(core, acceptor);
       const { slots } = core;
-      const nameWorker = slots.nameWorker.bind(slots);
-      slots.nameWorker = (slot, name) => {
+      const nameWorker = core.nameWorker.bind(core);
+      core.nameWorker = (slot, name) => {
         nameWorker(slot, name);
         this.#clientOf(this.#simulation.sessionOf(acceptor, slot)).onNamed(name);
       };

@@ -6,7 +6,6 @@
 // connection's replies with one write.
 
 import { assert } from "../../base/assert.ts";
-import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { MigrationView, RequestOp } from "../../message/request.ts";
 import {
   AnswerView,
@@ -18,111 +17,36 @@ import {
   STORED_HEADER_BYTES,
   StoredView,
 } from "../../message/response.ts";
-import {
-  ControlWord,
-  Counter,
-  countersOf,
-  type Origin,
-  portRole,
-  type Topology,
-} from "../../message/topology.ts";
-import { CommandParser } from "../../protocol/command-parser.ts";
-import { COMMANDS, type Command, STRICT_COMMANDS } from "../../protocol/commands.ts";
+import { ControlWord, Counter } from "../../message/topology.ts";
 import { Span } from "../../protocol/request.ts";
-import { ClaimWords } from "../../ring/connection-words.ts";
 import { ControlWords } from "../../ring/control-words.ts";
 import { EMPTY, type RingReader } from "../../ring/ring.ts";
 import type { ConnectionFilter } from "../admission/line-filter.ts";
-import { SerialQueue } from "../fanout/conversation.ts";
-import { ListReplies } from "../fanout/list-reply.ts";
-import { TubeListings } from "../fanout/list-tubes.ts";
-import { GatherBudget } from "../fanout/pick-batch.ts";
 import type { MovedConnection } from "../migration/client-state.ts";
-import type { ConnectionMigrator } from "../migration/connection-migrator.ts";
 import type { MigrationReceiver } from "../migration/migration-ring.ts";
-import type { ClosedConnections } from "../state/connection-facts.ts";
-import { WaitingInput } from "../state/input-limit.ts";
-import { JobPlaces } from "../state/job-places.ts";
-import type { ManualChanges } from "../state/manual-changes.ts";
-import { RunQueues } from "../state/run-queues.ts";
-import {
-  BarrierAcks,
-  type ControlAnswers,
-  LogProgress,
-  ShardLinks,
-  ShardRelay,
-} from "../state/shard-links.ts";
-import { TubeRef } from "../state/watch-list.ts";
-import { type BodyPart, CommandSampler } from "../stream/output.ts";
+import { BarrierAcks, type ControlAnswers, ShardRelay } from "../state/shard-links.ts";
+import type { BodyPart } from "../stream/output.ts";
 import type { Transport } from "../stream/transport.ts";
+import { type AcceptorOptions, AcceptorState } from "./acceptor-state.ts";
 import { Connection, ConnectionSlots } from "./connection.ts";
-import { type AcceptorParts, PendingReplies } from "./replies.ts";
 
 /** Answers taken from one shard before the other shards get their turn. */
 const BATCH_MESSAGES = 1024;
 
-interface AcceptorOptions {
-  topology: Topology;
-  acceptor: number;
-  nowMs: () => number;
-  /** Returns the text of `stats`, after every shard has updated its counters. */
-  statsText: () => string;
-  /** Receives a line for each command and reply (-VV). */
-  trace?: ((line: string) => void) | undefined;
-  /** Whether this acceptor accepts the extended commands. Default: the topology's protocol. */
-  extended?: boolean;
-  /** Slots below this number are not given to connections. */
-  firstSlot?: number;
-  /** Records closed connections. If undefined, none are recorded. */
-  closed?: ClosedConnections | undefined;
-}
-
-export class AcceptorCore implements AcceptorParts {
-  readonly shards: number;
-  readonly #hasOthers: boolean;
-  readonly parser: CommandParser;
-  readonly defaultTube: TubeRef;
-  readonly links: ShardLinks;
-  readonly places: JobPlaces;
-  readonly log: LogProgress;
+export class AcceptorCore extends AcceptorState {
   readonly barriers: BarrierAcks;
   readonly #relay: ShardRelay;
-  readonly claims: ClaimWords;
-  readonly nowMs: () => number;
-  readonly statsText: () => string;
-  origins: readonly Origin[] = [];
-  readonly closed: ClosedConnections | undefined;
-  readonly trace: ((line: string) => void) | undefined;
-  readonly counters: Float64Array;
-  readonly sampler: CommandSampler;
-  readonly runQueues: RunQueues = new RunQueues();
-  readonly pendingReplies: PendingReplies = new PendingReplies();
-  readonly waitingInput: WaitingInput = new WaitingInput(this.runQueues);
-  readonly listReplies: ListReplies = new ListReplies();
-  readonly tubeListings: TubeListings;
-  readonly gatherBudget: GatherBudget = new GatherBudget();
-  readonly listQueue: SerialQueue = new SerialQueue();
-  readonly arenas: (BodyArena | undefined)[] = [];
   /** Receives the answers to Control requests, if this thread sends any. */
   control: ControlAnswers | undefined;
   readonly slots: ConnectionSlots;
   /** The number of open connections. */
   open = 0;
-  /** Records changes by hand. The thread of HTTP has an audit of its own. */
-  changes: ManualChanges | undefined;
-  /** Moves connections to other acceptors, if migration is on. */
-  migrator: ConnectionMigrator | undefined;
   /** Receives connections from other acceptors, if migration is on. */
   migrationReceiver: MigrationReceiver | undefined;
   #stopping = false;
   /** Whether a metrics reader may ask for the counters that only metrics use. */
   readonly #hasMetrics: boolean;
-  /** The time of the current turn, read on first use; 0 until then. */
-  #turnAtMs = 0;
   readonly #control: ControlWords;
-  readonly topology: Topology;
-  /** Overrides whether the extended commands are accepted; undefined: as the topology says. */
-  readonly #extended: boolean | undefined;
   /** Reused for every answer. */
   readonly #payload = new Span();
   readonly #part: BodyPart = { arena: undefined, handle: 0, offset: 0, length: 0, isLast: false };
@@ -132,36 +56,13 @@ export class AcceptorCore implements AcceptorParts {
   };
 
   constructor(options: AcceptorOptions) {
-    const { topology, acceptor } = options;
-    this.shards = topology.shards;
-    this.#hasOthers = topology.acceptors > (acceptor < topology.acceptors ? 1 : 0);
-    this.tubeListings = new TubeListings(topology.shards);
-    this.nowMs = options.nowMs;
-    this.statsText = options.statsText;
-    this.trace = options.trace;
-    this.closed = options.closed;
-    this.topology = topology;
-    this.#extended = options.extended;
-    this.parser = this.parserWith([]);
-    this.defaultTube = new TubeRef("default", topology.shards);
-    this.claims = new ClaimWords(topology.claims[acceptor]!);
-    this.counters = countersOf(topology, portRole(topology, acceptor));
-    this.sampler = new CommandSampler(this.counters, this.nowMs);
+    super(options);
+    const { topology, firstSlot = 0 } = options;
     this.#hasMetrics = topology.ports > topology.acceptors;
-    this.links = new ShardLinks(topology, acceptor);
-    this.places = new JobPlaces(topology);
-    this.log = new LogProgress(topology);
     this.barriers = new BarrierAcks(this.links);
     this.#relay = new ShardRelay(this.links, this.log);
-    this.slots = new ConnectionSlots(options.firstSlot ?? 0, topology.workerNames[acceptor]!);
+    this.slots = new ConnectionSlots(firstSlot, this.workerNames);
     this.#control = new ControlWords(topology.control);
-  }
-
-  /** Returns a parser that accepts `further` commands besides the server's own. */
-  parserWith(further: readonly Command[]): CommandParser {
-    const { jobBytesMax, protocol } = this.topology;
-    const commands = (this.#extended ?? protocol === "extended") ? COMMANDS : STRICT_COMMANDS;
-    return new CommandParser(jobBytesMax, [...commands, ...further]);
   }
 
   // --- connections -------------------------------------------------------------------------------
@@ -187,11 +88,10 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Handles a closed socket. Its descriptor is freed once every shard has forgotten it. */
   disconnect(connection: Connection): void {
-    const { shutdown } = connection;
-    if (shutdown.isDead) return;
-    shutdown.onClosed();
+    if (connection.isDead) return;
+    connection.onClosed();
     this.open--;
-    if (shutdown.closesLeft === 0) this.#release(connection);
+    if (connection.closesLeft === 0) this.#release(connection);
   }
 
   /** Frees the slot of a connection that nothing refers to any more. */
@@ -203,7 +103,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Hands a connection to another acceptor. Its slot stays taken: shards may still know it. */
   depart(slot: number): void {
     const connection = this.slots.connections[slot]!;
-    connection.shutdown.depart();
+    connection.depart();
     this.pendingReplies.forget(connection.replies);
     this.open--;
     this.#add(Counter.MovedOut, 1);
@@ -242,7 +142,7 @@ export class AcceptorCore implements AcceptorParts {
   /** Takes answers and resumes connections. Returns the number of answers taken. */
   takeAnswers(onWriterWaits: (shard: number) => void): number {
     let taken = 0;
-    this.#turnAtMs = 0;
+    this.turnTimeMs = 0;
     this.migrationReceiver?.take();
     for (let shard = 0; shard < this.shards; shard++) {
       const ring = this.links.responses[shard]!;
@@ -266,11 +166,6 @@ export class AcceptorCore implements AcceptorParts {
     this.runQueues.letProceed();
     if (this.listReplies.hasWork) this.listReplies.turn();
     return taken;
-  }
-
-  get turnAtMs(): number {
-    if (this.#turnAtMs === 0) this.#turnAtMs = this.nowMs();
-    return this.#turnAtMs;
   }
 
   /** Whether replies or messages between shards wait for the log. */
@@ -312,10 +207,6 @@ export class AcceptorCore implements AcceptorParts {
     this.links.publish((shard) => shards.push(shard));
     this.migrator!.publish();
     for (const shard of shards) onPublished(shard);
-  }
-
-  get barrierHelps(): boolean {
-    return this.#hasOthers || this.counters[Counter.ReadsEndsLate] === 1;
   }
 
   /** Whether there is work that no ring or socket will announce. */
@@ -392,7 +283,7 @@ export class AcceptorCore implements AcceptorParts {
       this.#receiveStored(connection, ring, offset, shard);
       return;
     }
-    const { replies, conversations } = connection;
+    const { replies } = connection;
     // The client may be gone.
     if (replies.isDeaf) {
       replies.noteUnread(kind, payload);
@@ -403,7 +294,7 @@ export class AcceptorCore implements AcceptorParts {
     } else if (kind === ResponseKind.Tubes) {
       replies.conversation?.onTubes?.(shard, payload);
     } else if (kind === ResponseKind.Gathered) {
-      conversations.onGathered(shard, flags, payload);
+      replies.onGathered(shard, flags, payload);
     } else {
       const signal = this.#signal;
       signal.shard = shard;
@@ -413,7 +304,7 @@ export class AcceptorCore implements AcceptorParts {
       signal.pri = ring.uint32[word + 6]!;
       signal.recordNumber = ring.uint32[word + 7]!;
       signal.soonestMs = ring.float64[at >> 3]!;
-      conversations.onSignal(signal);
+      replies.onSignal(signal);
     }
   }
 
@@ -441,14 +332,14 @@ export class AcceptorCore implements AcceptorParts {
 
   /** Handles a Closed: one more shard has released what the connection held. */
   #forgotten(connection: Connection): void {
-    const { replies, shutdown } = connection;
-    assert(shutdown.closesLeft > 0, "a shard answers Closed once");
-    if (--shutdown.closesLeft > 0) return;
+    const { replies } = connection;
+    assert(connection.closesLeft > 0, "a shard answers Closed once");
+    if (--connection.closesLeft > 0) return;
     this.pendingReplies.expectNothing(replies);
     replies.endByHand();
     this.#add(Counter.Connections, -1);
-    shutdown.onForgotten();
-    if (shutdown.isDead) this.#release(connection);
+    connection.onForgotten();
+    if (connection.isDead) this.#release(connection);
     else this.runQueues.markDirty(connection);
   }
 }

@@ -7,7 +7,7 @@
 import { assert } from "../../base/assert.ts";
 import { shardOfTube } from "../../base/bytes.ts";
 import { type BodyPlace, EMPTY_BODY } from "../../engine/jobs/body-arena.ts";
-import type { EndReason } from "../../message/acceptor-counts.ts";
+import { END_REASONS, type EndReason } from "../../message/acceptor-counts.ts";
 import { HandleBytes, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ReplyCredit } from "../../message/response.ts";
 import { Counter, SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
@@ -15,7 +15,7 @@ import { Syntax } from "../../protocol/command-parser.ts";
 import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/commands.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
-import { WorkerNames } from "../../ring/connection-words.ts";
+import type { WorkerNames } from "../../ring/connection-words.ts";
 import type { ConnectionFilter, FilteredConnection } from "../admission/line-filter.ts";
 import { ClientState, type ConnectionState } from "../migration/client-state.ts";
 import type { ConnectionMigrator, Movable } from "../migration/connection-migrator.ts";
@@ -26,24 +26,18 @@ import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { TubeRef } from "../state/watch-list.ts";
 import { type LineHandler, LineReader } from "../stream/line-reader.ts";
 import type { Departure, Transport } from "../stream/transport.ts";
-import { Conversations } from "./conversations.ts";
-import { type AcceptorParts, Replies } from "./replies.ts";
-import { abortBatch, type CommandParts, ROUTES, refuse } from "./routes.ts";
-import { type EndingConnection, Shutdown } from "./shutdown.ts";
+import type { AcceptorState } from "./acceptor-state.ts";
+import { Replies } from "./replies.ts";
+import { abortBatch, ROUTES, type RoutedConnection, refuse } from "./routes.ts";
 import { StoredBody } from "./stored-body.ts";
 
-// A connection, as the filter of its lines sees it.
-
-interface Filtered extends CommandParts, RunQueueEntry {
-  endWhenIdle(reason: EndReason): void;
-}
-
+/** A connection, as the filter of its lines sees it. */
 class FilteredClient implements FilteredConnection {
   /** The next line waits for a decision of the filter. */
   isWaiting = false;
-  readonly #connection: Filtered;
+  readonly #connection: Connection;
 
-  constructor(connection: Filtered) {
+  constructor(connection: Connection) {
     this.#connection = connection;
   }
 
@@ -83,14 +77,14 @@ class FilteredClient implements FilteredConnection {
 
   refuseAndEnd(reply: Uint8Array): boolean {
     abortBatch(this.#connection);
-    const { replies, shutdown } = this.#connection;
+    const { replies } = this.#connection;
     if (!replies.isIdle) return false;
     replies.say(reply, 0, reply.length);
-    return shutdown.end("auth");
+    return this.#connection.end("auth");
   }
 
   cut(reply: Uint8Array): void {
-    this.#connection.shutdown.cut(reply);
+    this.#connection.cut(reply);
   }
 
   holdOn(): void {
@@ -117,20 +111,18 @@ const PIECE_BYTES_MAX = 32 * 1024;
 
 const handleBytes = new HandleBytes();
 
-export class Connection implements RunQueueEntry, LineHandler, CommandParts, EndingConnection, Movable {
+export class Connection implements RunQueueEntry, LineHandler, RoutedConnection, Movable {
   readonly slot: number;
   dirty = false;
   waitsForRoom = false;
   proceedsLater = false;
   waitsForLog = false;
-  readonly acceptor: AcceptorParts;
+  readonly acceptor: AcceptorState;
   readonly transport: Transport;
   readonly reader: LineReader;
   readonly inputLimit: InputLimit;
   readonly client: ClientState;
   readonly replies: Replies;
-  readonly conversations: Conversations;
-  readonly shutdown: Shutdown;
   readonly #filtered: FilteredClient | undefined;
   /** The put whose body is awaited; executed when it is complete. The object is reused. */
   #put: Request | undefined;
@@ -140,10 +132,24 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   #stored: StoredBody | undefined;
   /** The reply to a command whose body is dropped. */
   #afterDrop = Reply.jobTooBig;
+  /** Set once the socket moves no more bytes. The slot lives until every shard has forgotten it. */
+  isDead = false;
+  /** Closed messages still to come. */
+  closesLeft = 0;
+  /** Why the connection ends. */
+  #reason: EndReason | undefined;
+  /** The connection ends without answering its commands in flight. */
+  #isCut = false;
+  /** The transport has been told to close. */
+  #isFinished = false;
+  /** The connection is about to migrate: it takes no input and does not end. */
+  #isLeaving = false;
+  /** Set if the connection was told to end in the meantime. */
+  #endsAfterLeaving: EndReason | undefined;
 
   /** `moved` is the state from another acceptor, `filter` the filter of the listener, if any. */
   constructor(
-    acceptor: AcceptorParts,
+    acceptor: AcceptorState,
     slot: number,
     transport: Transport,
     moved?: ConnectionState,
@@ -159,8 +165,6 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     this.inputLimit = new InputLimit(acceptor.waitingInput, transport, this);
     this.client = client;
     this.replies = replies;
-    this.conversations = new Conversations(acceptor, replies, this);
-    this.shutdown = new Shutdown(this);
     this.#filtered = filter === undefined ? undefined : new FilteredClient(this);
     if (filter !== undefined) reader.handler = filter.guard(this.#filtered!, this);
     if (moved === undefined) replies.post(acceptor.defaultTube.shard, replies.message(RequestOp.Attach));
@@ -211,7 +215,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   /** Handles the end of the client's stream. */
   onEnd(): void {
     if (this.replies.isEnding) return;
-    this.shutdown.halfClose();
+    this.#halfClose();
     this.proceed();
   }
 
@@ -233,7 +237,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
       inputLimit.settle(reader.bufferedBytes - reader.awaitedBytes, replies.waits);
     if (!replies.isHalfClosed || this.waitsForRoom || this.proceedsLater) return;
     const goesOn = this.#filtered?.isWaiting === true || replies.unsentBytes >= OUTPUT_BYTES_MAX;
-    if (!goesOn && this.shutdown.mayFollow) this.shutdown.end();
+    if (!goesOn && this.#mayFollow) this.end();
   }
 
   // --- lines and bodies --------------------------------------------------------------------------
@@ -389,11 +393,6 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     return true;
   }
 
-  /** Gives up a body that is partly in an arena. */
-  abandonBody(): void {
-    this.#stored?.abandon();
-  }
-
   /** Drops the body that follows and answers with `reply`. */
   dropBody(bodyBytes: number, reply: Uint8Array): void {
     this.#afterDrop = reply;
@@ -444,20 +443,20 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
    */
   // put 18/18
   flush(): void {
-    const { replies, shutdown, transport } = this;
+    const { replies, transport } = this;
     const { migrator } = this.acceptor;
-    if (shutdown.isDead) {
+    if (this.isDead) {
       replies.clear();
       return;
     }
     // After the last Closed everything is handed over, so that the end of the stream can follow.
-    const isLast = replies.isEnding && shutdown.closesLeft === 0;
+    const isLast = replies.isEnding && this.closesLeft === 0;
     if (transport.pendingBytes > 0 && !isLast) return;
     replies.flush(isLast);
     if (replies.waitsForLog) this.acceptor.runQueues.waitForLog(this);
-    if (!shutdown.isDead && !replies.isIdle) replies.grantCredit();
+    if (!this.isDead && !replies.isIdle) replies.grantCredit();
     if (replies.isEnding) {
-      shutdown.finish();
+      this.#finish();
       return;
     }
     replies.conversation?.onRoom?.();
@@ -480,19 +479,152 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
     const { replies } = this;
     const { migrator } = this.acceptor;
     if (replies.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
-    if (!this.shutdown.isDead && !replies.isIdle) replies.grantCredit();
+    if (!this.isDead && !replies.isIdle) replies.grantCredit();
     replies.conversation?.onRoom?.();
     if (this.reader.bufferedBytes > 0 || this.inputLimit.isInUse || replies.isHalfClosed) this.proceed();
     if (migrator !== undefined) this.#considerMove(migrator);
   }
 
   // --- the end -----------------------------------------------------------------------------------
+  //
+  // A client that sees the end may rely on its effects on every acceptor. So the end is sent only
+  // after the shards have released what the connection held and no gauge counts it. Commands in
+  // flight are answered first, since the client may only have half-closed. Once it is ending, only
+  // Credit and Close may be posted: a shard would take anything else for a new connection.
 
   /** Ends gracefully: takes no more input, answers what is in flight, ends any wait. */
   endWhenIdle(reason: EndReason): void {
-    if (!this.shutdown.prepare(reason)) return;
+    if (this.#isLeaving) {
+      this.#endsAfterLeaving = reason;
+      return;
+    }
+    this.#reason ??= reason;
+    this.reader.stop();
     if (this.#filtered !== undefined) this.#filtered.isWaiting = false;
     this.onEnd();
+  }
+
+  /** Handles the end of the client's stream. */
+  #halfClose(): void {
+    const { replies } = this;
+    if (replies.isHalfClosed) return;
+    replies.isHalfClosed = true;
+    this.#reason ??= "client";
+    const { reservesUnderWay, shard } = replies;
+    if (reservesUnderWay > 0) replies.post(shard, replies.message(RequestOp.HalfClose));
+    replies.conversation?.onHalfClose?.();
+  }
+
+  /**
+   * Returns whether all commands of a half-closed client are with their shard, so that the Close
+   * may follow. It has to wait while jobs move: a command may follow its job to a shard that would
+   * see the Close first, or never.
+   */
+  get #mayFollow(): boolean {
+    const { acceptor, replies, reader } = this;
+    if (replies.conversation !== undefined) return false;
+    return replies.underWay === 0 || (reader.bufferedBytes === 0 && !acceptor.places.jobsMove);
+  }
+
+  /** Ends the connection: it takes no more commands. */
+  end(reason: EndReason = "error"): true {
+    const { acceptor, replies, reader, inputLimit } = this;
+    if (replies.isEnding) return true;
+    replies.isEnding = true;
+    if (!replies.isDeaf) this.#dropUnsent();
+    const why = this.#reason ?? reason;
+    replies.add(Counter.Closed + END_REASONS.indexOf(why), 1);
+    acceptor.closed?.note(this.facts, why, acceptor.nowMs());
+    reader.stop();
+    this.#stored?.abandon();
+    inputLimit.end();
+    if (replies.gatheredBytes > 0) acceptor.runQueues.markDirty(this);
+    this.#postCloses();
+    return true;
+  }
+
+  /**
+   * Tells every shard that knows the connection to release what it holds and to forget it. This
+   * happens in the turn in which the end is read, so that the Close precedes what other clients
+   * send afterwards.
+   */
+  #postCloses(): void {
+    const { acceptor, client, replies } = this;
+    for (let shard = 0; shard < acceptor.shards; shard++) {
+      if (!client.touched.has(shard)) continue;
+      this.closesLeft++;
+      this.#postClose(shard, !replies.isDeaf);
+    }
+    // Closed counts as an expected answer: the client may be waiting for the end of the connection.
+    acceptor.pendingReplies.expect(replies);
+  }
+
+  #postClose(shard: number, isOrderly: boolean): void {
+    const { replies } = this;
+    const close = replies.message(RequestOp.Close);
+    close.flags =
+      (isOrderly ? RequestFlag.Orderly : 0) | (this.#reason === "stop" ? RequestFlag.Stopping : 0);
+    replies.post(shard, close);
+  }
+
+  /**
+   * Stops counting the connection: all shards have released what it held, so its end may be sent.
+   */
+  onForgotten(): void {
+    const { client, replies } = this;
+    if (client.isProducer) replies.add(Counter.Producers, -1);
+    if (client.isWorker) replies.add(Counter.Workers, -1);
+  }
+
+  /** Closes the transport once the shards have forgotten it and all output is handed over. */
+  #finish(): void {
+    const { replies, transport } = this;
+    if (this.#isFinished || this.isDead || this.closesLeft > 0 || replies.waitsForLog) return;
+    this.#isFinished = true;
+    transport.end();
+  }
+
+  /** Handles a socket that moves no more bytes: no client is left to answer. */
+  onClosed(): void {
+    this.depart();
+    this.replies.clear();
+    this.#dropUnderWay();
+    this.end();
+  }
+
+  /** Notes that this acceptor has no socket for the connection any more. */
+  depart(): void {
+    this.isDead = true;
+    this.replies.isDeaf = true;
+    this.#dropUnsent();
+  }
+
+  /** Ends the connection at once: see FilteredConnection. */
+  cut(reply: Uint8Array): void {
+    if (this.isDead || this.#isCut) return;
+    const { replies } = this;
+    this.#isCut = true;
+    replies.isDeaf = true;
+    this.#dropUnsent();
+    this.#dropUnderWay();
+    if (replies.isEnding) return;
+    if (!replies.isInReply) replies.say(reply, 0, reply.length);
+    this.end("auth");
+  }
+
+  /** Abandons the commands in flight: nothing more is reported about them. */
+  #dropUnderWay(): void {
+    const { replies } = this;
+    replies.abandon();
+    // A Close that waits behind a long reply would wait forever.
+    const { underWay, shard } = replies;
+    if (replies.isEnding && underWay > 0) this.#postClose(shard, false);
+  }
+
+  /** Forgets a change by hand that no shard has: its body is incomplete. */
+  #dropUnsent(): void {
+    const { replies } = this;
+    if (replies.isIdle) replies.byHand = undefined;
   }
 
   // --- a move to another acceptor: see connection-migrator.ts ------------------------------------
@@ -511,7 +643,7 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   #mayMigrate(): boolean {
     const { replies } = this;
     const isListed = this.dirty || this.waitsForRoom || this.proceedsLater || this.waitsForLog;
-    const isEnding = this.shutdown.isDead || replies.isEnding || replies.isHalfClosed;
+    const isEnding = this.isDead || replies.isEnding || replies.isHalfClosed;
     const isBusy = !replies.isIdle || !replies.holding.empty || !this.reader.isBetweenLines;
     return !isListed && !isEnding && !isBusy && !this.inputLimit.isPaused && replies.unsentBytes === 0;
   }
@@ -521,16 +653,16 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
   }
 
   leave(): void {
-    this.shutdown.leave();
+    this.#isLeaving = true;
   }
 
   get isToEnd(): boolean {
-    return this.shutdown.isToEnd;
+    return this.#endsAfterLeaving !== undefined;
   }
 
   stay(): void {
-    const reason = this.shutdown.stay();
-    if (reason !== undefined) this.endWhenIdle(reason);
+    this.#isLeaving = false;
+    if (this.#endsAfterLeaving !== undefined) this.endWhenIdle(this.#endsAfterLeaving);
   }
 }
 
@@ -540,13 +672,12 @@ export class Connection implements RunQueueEntry, LineHandler, CommandParts, End
 export class ConnectionSlots {
   readonly connections: (Connection | undefined)[] = [];
   readonly #free: number[] = [];
-
   /** The names by which shards know the workers, by slot. */
   readonly #names: WorkerNames;
 
   /** Slots below `first` are not given to connections. */
-  constructor(first: number, names: SharedArrayBuffer) {
-    this.#names = new WorkerNames(names);
+  constructor(first: number, names: WorkerNames) {
+    this.#names = names;
     for (let slot = 0; slot < first; slot++) this.connections.push(undefined);
   }
 
@@ -559,11 +690,6 @@ export class ConnectionSlots {
     if (slot >= SESSIONS_PER_ACCEPTOR_MAX) return undefined;
     this.#names.set(slot, name);
     return slot;
-  }
-
-  /** Changes the name by which shards know the worker in a slot. */
-  nameWorker(slot: number, name: string): void {
-    this.#names.set(slot, name);
   }
 
   /** Frees the slot of a connection that no shard knows any more. */
@@ -579,7 +705,7 @@ export class ConnectionSlots {
   /** Ends one connection after its commands in flight are answered. Returns false if it is gone. */
   endOne(slot: number, serial: number): boolean {
     const connection = this.connections[slot];
-    if (connection === undefined || connection.shutdown.isDead || connection.serial !== serial) return false;
+    if (connection === undefined || connection.isDead || connection.serial !== serial) return false;
     connection.endWhenIdle("admin");
     return true;
   }
@@ -590,6 +716,6 @@ export class ConnectionSlots {
   }
 
   #open(): Connection[] {
-    return this.connections.filter((each) => each !== undefined && !each.shutdown.isDead) as Connection[];
+    return this.connections.filter((each) => each !== undefined && !each.isDead) as Connection[];
   }
 }

@@ -1,5 +1,6 @@
 // The replies of one connection: their order, the log that they wait for, and their way out. A
-// command is sent to its shard as soon as the order of its reply allows.
+// command is sent to its shard as soon as the order of its reply allows. A redirected command
+// becomes one of several messages.
 //
 // Ordering: all commands in flight belong to one shard, which answers them in order. A command for
 // another shard, or one that takes several messages (a Conversation), waits until everything before
@@ -9,76 +10,64 @@
 import { CR } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
-import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { RequestFlag, RequestOp } from "../../message/request.ts";
-import { ReplacedView, ReplyCredit, ResponseFlag, ResponseKind } from "../../message/response.ts";
-import { Counter, type Origin, type Topology } from "../../message/topology.ts";
-import type { CommandParser } from "../../protocol/command-parser.ts";
-import { MOVES_JOBS } from "../../protocol/commands.ts";
-import type { Request, Span } from "../../protocol/request.ts";
-import type { ClaimWords } from "../../ring/connection-words.ts";
-import type { Conversation, SerialQueue } from "../fanout/conversation.ts";
-import type { ListReplies } from "../fanout/list-reply.ts";
-import type { TubeListings } from "../fanout/list-tubes.ts";
-import type { GatherBudget } from "../fanout/pick-batch.ts";
+import {
+  DELETED_HEADER_BYTES,
+  REDIRECTED_HEADER_BYTES,
+  RedirectedView,
+  ReplacedView,
+  ReplyCredit,
+  ResponseFlag,
+  ResponseKind,
+} from "../../message/response.ts";
+import { Counter } from "../../message/topology.ts";
+import { MOVES_JOBS, Op } from "../../protocol/commands.ts";
+import { Reply, textReply } from "../../protocol/reply.ts";
+import { Request, type Span } from "../../protocol/request.ts";
+import type { Conversation, ConversationHost, Signal } from "../fanout/conversation.ts";
+import { type BegunBatch, DeleteBatch } from "../fanout/delete-batch.ts";
+import { FindJob } from "../fanout/find-job.ts";
 import { type ClientState, ShardSet } from "../migration/client-state.ts";
-import type { ConnectionMigrator } from "../migration/connection-migrator.ts";
-import type { ClosedConnections } from "../state/connection-facts.ts";
-import type { WaitingInput } from "../state/input-limit.ts";
-import type { JobPlaces } from "../state/job-places.ts";
-import type { CommandByHand, ManualChanges } from "../state/manual-changes.ts";
-import type { RunQueueEntry, RunQueues } from "../state/run-queues.ts";
-import type { LogProgress, ShardLinks } from "../state/shard-links.ts";
-import type { TubeRef } from "../state/watch-list.ts";
+import type { CommandByHand } from "../state/manual-changes.ts";
+import type { RunQueueEntry } from "../state/run-queues.ts";
 import type { LineReader } from "../stream/line-reader.ts";
-import { type BodyPart, type CommandSample, type CommandSampler, Output } from "../stream/output.ts";
+import { type BodyPart, type CommandSample, Output } from "../stream/output.ts";
 import type { Transport } from "../stream/transport.ts";
+import type { AcceptorState, PendingReply } from "./acceptor-state.ts";
 
-// The parts of an acceptor that its connections use.
+// Rebuilds a redirected command from the shard's message.
 
-export interface AcceptorParts {
-  readonly topology: Topology;
-  readonly shards: number;
-  /**
-   * Whether an acceptor may know of the end of a connection that has not reached the shards, or
-   * find one when it reads its sockets: another one, or this one if it reads ends late.
-   */
-  readonly barrierHelps: boolean;
-  readonly links: ShardLinks;
-  readonly places: JobPlaces;
-  readonly log: LogProgress;
-  /** Counters of this thread, indexed by Counter. */
-  readonly counters: Float64Array;
-  readonly runQueues: RunQueues;
-  readonly pendingReplies: PendingReplies;
-  readonly waitingInput: WaitingInput;
-  readonly sampler: CommandSampler;
-  readonly claims: ClaimWords;
-  readonly slots: { nameWorker(slot: number, name: string): void };
-  /** The arenas of shards that run in the acceptor's thread. */
-  readonly arenas: readonly (BodyArena | undefined)[];
-  readonly parser: CommandParser;
-  readonly defaultTube: TubeRef;
-  readonly listReplies: ListReplies;
-  readonly tubeListings: TubeListings;
-  readonly gatherBudget: GatherBudget;
-  /** Serialises lists of jobs that span all shards. */
-  readonly listQueue: SerialQueue;
-  /** Moves connections to other acceptors, if migration is on. */
-  readonly changes: ManualChanges | undefined;
-  readonly migrator: ConnectionMigrator | undefined;
-  /** Records closed connections, if something asks for them. */
-  readonly closed: ClosedConnections | undefined;
-  /** Receives a line for each command and reply (-VV). */
-  readonly trace: ((line: string) => void) | undefined;
-  readonly nowMs: () => number;
-  /** The time of the current turn, in monotonic ms. */
-  readonly turnAtMs: number;
-  /** Returns the text of `stats`, after every shard has updated its counters. */
-  readonly statsText: () => string;
-  /** The servers whose job ids are valid here; known when the log is loaded, before any client. */
-  readonly origins: readonly Origin[];
+/** Returns the command, with its own copies of all bytes. */
+function redirectedRequest(signal: Signal): Request {
+  const { payload } = signal;
+  const { bytes, start } = payload;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + start);
+  const word = view.getUint32(8, true);
+  const request = new Request().begin(word & 0xff);
+  request.id = RedirectedView.id(signal);
+  request.pri = RedirectedView.pri(signal);
+  request.delaySeconds = view.getUint32(12, true);
+  const optionsAt = start + REDIRECTED_HEADER_BYTES;
+  const optionsEnd = optionsAt + (word >>> 8);
+  request.options.set(bytes.slice(optionsAt, optionsEnd), 0, optionsEnd - optionsAt);
+  if (request.op === Op.DeleteBatch) {
+    const idsAt = optionsEnd + DELETED_HEADER_BYTES + view.getUint32(optionsEnd - start + 4, true);
+    request.ids.set(bytes.slice(idsAt, payload.end), 0, payload.end - idsAt);
+  } else request.body.set(bytes.slice(optionsEnd, payload.end), 0, payload.end - optionsEnd);
+  return request;
 }
+
+/** Returns the part of a delete-batch that the shard has already done. */
+function begunBatch({ shard, payload }: Signal): BegunBatch {
+  const { bytes, start } = payload;
+  const at = start + REDIRECTED_HEADER_BYTES;
+  const view = new DataView(bytes.buffer, bytes.byteOffset + at);
+  const resultsAt = at + DELETED_HEADER_BYTES;
+  const results = bytes.slice(resultsAt, resultsAt + view.getUint32(4, true));
+  return { shard, recordNumber: view.getUint32(0, true), results };
+}
+
+const NOWHERE = -1;
 
 // The -VV log lines about replies, in beanstalkd's words.
 
@@ -142,66 +131,7 @@ export class ShardAffinity {
   }
 }
 
-/** A connection, as PendingReplies sees it. */
-interface PendingReply {
-  /** The polling epoch in which an answer was last expected, or -1. */
-  expectsSince: number;
-  /** The polling epoch in which it last sent a command. */
-  askedSince: number;
-}
-
-/**
- * Connections that expect an answer at any moment. While there are any, the acceptor's thread polls
- * its rings instead of sleeping.
- *
- * These are connections with a command in flight that was sent since the thread last gave up
- * polling. All others wait for a job, and their answer rings the doorbell.
- */
-export class PendingReplies {
-  /** Connections that expect an answer. */
-  expecting = 0;
-  /** Connections that have sent a command in this epoch. */
-  asking = 0;
-  /** Incremented whenever the thread gives up polling. */
-  #epoch = 0;
-
-  /** Notes that the connection has sent a command. */
-  expect(connection: PendingReply): void {
-    if (connection.expectsSince === this.#epoch) return;
-    connection.expectsSince = this.#epoch;
-    this.expecting++;
-    if (connection.askedSince === this.#epoch) return;
-    connection.askedSince = this.#epoch;
-    this.asking++;
-  }
-
-  /** Returns whether the thread has stopped polling for the connection's answer. */
-  hasGivenUp(connection: PendingReply): boolean {
-    return connection.expectsSince !== this.#epoch;
-  }
-
-  /** Notes that the connection has nothing in flight any more. */
-  expectNothing(connection: PendingReply): void {
-    if (connection.expectsSince === this.#epoch) this.expecting--;
-    connection.expectsSince = -1;
-  }
-
-  /** Forgets a connection that leaves for another thread. */
-  forget(connection: PendingReply): void {
-    this.expectNothing(connection);
-    if (connection.askedSince === this.#epoch) this.asking--;
-    connection.askedSince = -1;
-  }
-
-  /** Treats every connection that expects an answer as one that waits for a job. */
-  giveUp(): void {
-    this.#epoch++;
-    this.expecting = 0;
-    this.asking = 0;
-  }
-}
-
-export class Replies extends Output implements PendingReply {
+export class Replies extends Output implements PendingReply, ConversationHost {
   readonly slot: number;
   /** The shard of the commands in flight or else of the last command; -1 before the first. */
   shard = -1;
@@ -240,7 +170,7 @@ export class Replies extends Output implements PendingReply {
   answeredAtMs: number;
   expectsSince = -1;
   askedSince = -1;
-  readonly #acceptor: AcceptorParts;
+  readonly #acceptor: AcceptorState;
   readonly #client: ClientState;
   readonly #transport: Transport;
   readonly #reader: LineReader;
@@ -255,9 +185,12 @@ export class Replies extends Output implements PendingReply {
    */
   #receivedBytes = 0;
   #toldBytes = 0;
+  #waitNumber = 0;
+  /** The shard that waits until another shard has executed a redirected command. */
+  #redirected = NOWHERE;
 
   constructor(
-    acceptor: AcceptorParts,
+    acceptor: AcceptorState,
     slot: number,
     client: ClientState,
     transport: Transport,
@@ -392,13 +325,12 @@ export class Replies extends Output implements PendingReply {
 
   /** Counts a command that no shard counts. */
   count(op: number): void {
-    this.add(Counter.Commands + op, 1);
+    this.#acceptor.counters[Counter.Commands + op]! += 1;
   }
 
   /** Adds `change` to a counter of the thread. */
   add(counter: number, change: number): void {
-    const { counters } = this.#acceptor;
-    counters[counter] = counters[counter]! + change;
+    this.#acceptor.counters[counter]! += change;
   }
 
   becomeProducer(): void {
@@ -451,7 +383,7 @@ export class Replies extends Output implements PendingReply {
   // put 16/18
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
-    if (durable && this.holdFor(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
+    if (durable && this.hold(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
     this.say(reply.bytes, reply.start, reply.length, !this.isInReply);
     const partBytes = part === undefined ? 0 : this.appendPart(part);
     if ((flags & ResponseFlag.HoldsJob) !== 0 || !this.holding.empty) this.noteHolding(shard, flags);
@@ -543,5 +475,140 @@ export class Replies extends Output implements PendingReply {
     const isOrderly = this.underWay > 0 && this.conversation === undefined;
     this.post(isOrderly ? this.shard : this.#replyShard, credit);
     this.#toldBytes = readBytes;
+  }
+
+  // --- commands that take several messages -------------------------------------------------------
+
+  /** Starts a command that takes several messages. */
+  begin(conversation: Conversation): true {
+    this.conversation = conversation;
+    this.#acceptor.pendingReplies.expect(this);
+    conversation.begin?.();
+    return true;
+  }
+
+  /** Finds the job of a command and executes the command on the job's shard. */
+  find(request: Request): true {
+    return this.begin(new FindJob(this, this.#acceptor.places, request));
+  }
+
+  /** Takes an answer addressed to the acceptor itself. */
+  onSignal(signal: Signal): void {
+    this.noteHolding(signal.shard, signal.flags);
+    if (signal.kind === ResponseKind.Redirected) {
+      if (this.isEnding) this.#giveUp(signal.shard);
+      else this.#follow(signal);
+    } else if (signal.kind === ResponseKind.Replaced) this.noteReplaced(signal.payload);
+    else this.conversation?.onSignal(signal);
+  }
+
+  onGathered(shard: number, flags: number, bytes: Span): void {
+    this.noteHolding(shard, flags);
+    this.conversation?.onGathered?.(shard, flags, bytes);
+  }
+
+  // --- redirected commands -----------------------------------------------------------------------
+
+  /** Whether the conversation executes a redirected command. */
+  get isRedirected(): boolean {
+    return this.#redirected !== NOWHERE;
+  }
+
+  /**
+   * Handles a redirect: the shard no longer has the job of the oldest command in flight and holds
+   * back the commands after it. A conversation finds the job and answers the command.
+   */
+  #follow(signal: Signal): void {
+    this.#redirected = signal.shard;
+    this.sample = undefined;
+    this.beginMeter(0);
+    const request = redirectedRequest(signal);
+    if (request.op !== Op.DeleteBatch) {
+      this.find(request);
+      return;
+    }
+    const { places } = this.#acceptor;
+    this.begin(new DeleteBatch(this, places, request.body, begunBatch(signal)));
+  }
+
+  /**
+   * Answers NOT_FOUND to a redirected command whose client has already ended. This happens only at
+   * the first transfer, when acceptors did not know yet that jobs move. Shards must get no more
+   * messages about the connection.
+   */
+  #giveUp(shard: number): void {
+    this.#redirected = shard;
+    this.finishConversation(Reply.notFound);
+  }
+
+  /** Ends a redirect: its shard may continue with the commands that it holds back. */
+  #endRedirect(shard: number): void {
+    this.#redirected = NOWHERE;
+    const unreadBytes = this.unsentBytes;
+    const goOn = this.message(RequestOp.GoOn);
+    goOn.meterBytes = unreadBytes;
+    this.beginMeter(unreadBytes);
+    this.post(shard, goOn);
+    if (this.noteAnswered()) {
+      this.abortable = 0;
+      this.#acceptor.pendingReplies.expectNothing(this);
+    } else this.#acceptor.pendingReplies.expect(this);
+  }
+
+  // --- what a conversation does ------------------------------------------------------------------
+
+  get payloadBytesMax(): number {
+    return this.#acceptor.links.payloadBytesMax;
+  }
+
+  get barrierHelps(): boolean {
+    return this.#acceptor.barrierHelps;
+  }
+
+  appendPiece(bytes: Uint8Array, length: number, first: boolean): void {
+    this.say(bytes, 0, length, first);
+    this.isInReply = true;
+  }
+
+  holdFor(shard: number, recordNumber: number): void {
+    if (this.hold(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
+  }
+
+  finishConversation(reply: Uint8Array | undefined): void {
+    this.conversation = undefined;
+    this.isInReply = false;
+    // An abortable batch may be in flight behind a redirected command.
+    if (this.#redirected === NOWHERE) this.abortable = 0;
+    this.beginMeter(0);
+    this.#acceptor.pendingReplies.expectNothing(this);
+    if (reply !== undefined) this.say(reply, 0, reply.length);
+    if (this.#redirected !== NOWHERE) this.#endRedirect(this.#redirected);
+    this.#acceptor.runQueues.proceedLater(this.#connection);
+  }
+
+  finishWithText(text: string): void {
+    this.finishConversation(textReply(text));
+  }
+
+  nowMs(): number {
+    return this.#acceptor.nowMs();
+  }
+
+  openWait(): number {
+    this.#waitNumber = (this.#waitNumber + 1) & 0x7fffffff || 1;
+    this.#acceptor.claims.open(this.slot, this.#waitNumber);
+    return this.#waitNumber;
+  }
+
+  claimWait(number: number): boolean {
+    return this.#acceptor.claims.claim(this.slot, number);
+  }
+
+  /** Drops the conversation without a reply, and ends its wait. */
+  abandon(): void {
+    if (this.#waitNumber !== 0) this.claimWait(this.#waitNumber);
+    const { conversation } = this;
+    this.conversation = undefined;
+    conversation?.onClosed?.();
   }
 }

@@ -4,6 +4,7 @@
 import { ASTERISK } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { latin1, shardOfTube } from "../../base/bytes.ts";
+import type { EndReason } from "../../message/acceptor-counts.ts";
 import {
   BATCH_DETAILS,
   BatchView,
@@ -42,22 +43,21 @@ import { type Picker, PickInTurn, PickOne, SharedReserve } from "../fanout/share
 import type { ClientState } from "../migration/client-state.ts";
 import { extensionsText } from "../state/stats-text.ts";
 import { TubeRef, WatchOrder } from "../state/watch-list.ts";
-import type { Conversations } from "./conversations.ts";
-import type { AcceptorParts, Replies } from "./replies.ts";
-import type { Shutdown } from "./shutdown.ts";
+import type { AcceptorState } from "./acceptor-state.ts";
+import type { Replies } from "./replies.ts";
 
-// The parts of a connection that its commands use.
+// A connection, as the routes see it.
 
-export interface CommandParts {
-  readonly acceptor: AcceptorParts;
+export interface RoutedConnection {
+  readonly acceptor: AcceptorState;
   readonly client: ClientState;
   readonly replies: Replies;
-  readonly conversations: Conversations;
-  readonly shutdown: Shutdown;
   /** Takes the line of a put. Returns false if it has to wait its turn. */
   beginPut(request: Request): boolean;
   /** Drops the body that follows and answers with `reply`. */
   dropBody(bodyBytes: number, reply: Uint8Array): void;
+  /** Ends the connection: it takes no more commands. */
+  end(reason: EndReason): true;
 }
 
 // Batches of jobs: reserve-batch, which the client's next byte may abort, and delete-batch.
@@ -89,12 +89,12 @@ function beginAbortable(client: ClientState, replies: Replies): void {
 }
 
 /** Aborts the wait of an abortable batch, because the client has sent more bytes. */
-export function abortBatch({ acceptor, replies, conversations }: CommandParts): void {
+export function abortBatch({ acceptor, replies }: RoutedConnection): void {
   const number = replies.abortable;
   if (number === 0) return;
   replies.abortable = 0;
   // An earlier command may be redirected while the batch waits for its turn.
-  if (replies.conversation === undefined || conversations.isRedirected) {
+  if (replies.conversation === undefined || replies.isRedirected) {
     const abort = replies.message(RequestOp.Abort);
     BatchView.setNumber(abort, number);
     replies.post(replies.shard, abort);
@@ -103,17 +103,17 @@ export function abortBatch({ acceptor, replies, conversations }: CommandParts): 
 }
 
 /** Returns the picker of a reserve-batch over several shards. */
-function batchPicker({ acceptor, client, conversations }: CommandParts, request: Request): PickBatch {
+function batchPicker({ acceptor, client, replies }: RoutedConnection, request: Request): PickBatch {
   const limits = {
     jobsMax: BatchView.jobsMax(request),
     bytesMax: BatchView.bytesMax(request),
     details: request.flags & BATCH_DETAILS,
   };
-  return new PickBatch(conversations, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);
+  return new PickBatch(replies, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);
 }
 
 /** Routes a delete-batch: to the shard of all its jobs or, with a conversation, to several. */
-function deleteBatch({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
+function deleteBatch({ acceptor, replies }: RoutedConnection, request: Request): boolean {
   const { links, places } = acceptor;
   const { op, ids } = request;
   // If the shard lacks some of the jobs, the batch comes back with one byte for each id.
@@ -124,19 +124,19 @@ function deleteBatch({ acceptor, replies, conversations }: CommandParts, request
   }
   if (!replies.isIdle) return false;
   replies.count(op);
-  return conversations.begin(new DeleteBatch(conversations, places, ids));
+  return replies.begin(new DeleteBatch(replies, places, ids));
 }
 
 // The tubes that a connection uses and watches, their weights, and the order of its reserves.
 
-function changeTubes(connection: CommandParts, request: Request): boolean {
+function changeTubes(connection: RoutedConnection, request: Request): boolean {
   if (request.op === Op.Use) return use(connection, request);
   if (request.op === Op.Watch) return watch(connection, request);
   if (request.op === Op.ReserveOrder) return setOrder(connection, request);
   return ignore(connection, request);
 }
 
-function use({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
+function use({ acceptor, client, replies }: RoutedConnection, request: Request): boolean {
   const { bytes, start, end } = request.tube;
   const { used } = client;
   if (used.is(bytes, start, end)) return replies.answer(Op.Use, usingReply(used.name));
@@ -145,13 +145,13 @@ function use({ acceptor, client, replies, conversations }: CommandParts, request
     if (!replies.sendCounted(tube.shard, request)) return false;
   } else {
     if (!replies.isIdle) return false;
-    conversations.begin(new MoveUse(conversations, used, tube));
+    replies.begin(new MoveUse(replies, used, tube));
   }
   client.used = tube;
   return true;
 }
 
-function watch({ acceptor, client, replies }: CommandParts, request: Request): boolean {
+function watch({ acceptor, client, replies }: RoutedConnection, request: Request): boolean {
   const { watched } = client;
   const { bytes, start, end } = request.tube;
   const weight = readWeight(request);
@@ -166,7 +166,7 @@ function watch({ acceptor, client, replies }: CommandParts, request: Request): b
   return true;
 }
 
-function ignore({ client, replies }: CommandParts, request: Request): boolean {
+function ignore({ client, replies }: RoutedConnection, request: Request): boolean {
   const { watched } = client;
   const { bytes, start, end } = request.tube;
   const position = watched.find(bytes, start, end);
@@ -199,22 +199,22 @@ function noteWeight(client: ClientState, tube: string, weight: number): void {
  * Routes a reserve-order: to all shards, because any of them may own a tube that the connection
  * watches later.
  */
-function setOrder({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
+function setOrder({ acceptor, client, replies }: RoutedConnection, request: Request): boolean {
   const { order } = request;
   if (!replies.isIdle) return false;
   replies.count(request.op);
   if (order !== ReserveOrder.Strict) client.order ??= new WatchOrder();
   client.order?.begin(order);
   const message = (): Request => {
-    const each = conversations.message(Op.ReserveOrder);
+    const each = replies.message(Op.ReserveOrder);
     each.order = order;
     return each;
   };
-  const answer = (): void => conversations.finishConversation(Reply.set);
-  return conversations.begin(new AwaitAcks(conversations, Array(acceptor.shards).keys(), message, answer));
+  const answer = (): void => replies.finishConversation(Reply.set);
+  return replies.begin(new AwaitAcks(replies, Array(acceptor.shards).keys(), message, answer));
 }
 
-type CommandRoute = (connection: CommandParts, request: Request) => boolean;
+type CommandRoute = (connection: RoutedConnection, request: Request) => boolean;
 
 /** The function of each Route. */
 export const ROUTES: readonly CommandRoute[] = Object.values({
@@ -235,14 +235,14 @@ export const ROUTES: readonly CommandRoute[] = Object.values({
   [Route.Schedules]: listSchedules,
   [Route.Batch]: ofBatch,
   [Route.Origins]: origins,
-  [Route.End]: ({ replies, shutdown }) => replies.isIdle && shutdown.end("quit"),
+  [Route.End]: (connection) => connection.replies.isIdle && connection.end("quit"),
 } satisfies Record<Route, CommandRoute>);
 
 const namedShard = (shards: number, { tube }: Request): number =>
   shardOfTube(tube.bytes, tube.start, tube.end, shards);
 
 /** Answers a line that is not a valid command. If a body follows the line, it is dropped first. */
-export function refuse(connection: CommandParts, syntax: Syntax, request: Request): boolean {
+export function refuse(connection: RoutedConnection, syntax: Syntax, request: Request): boolean {
   const { acceptor, replies } = connection;
   if (syntax === Syntax.Unknown) return replies.answer(0, Reply.unknownCommand);
   if (syntax === Syntax.BadFormat) return replies.answer(0, Reply.badFormat);
@@ -261,7 +261,7 @@ function refusal(syntax: Syntax, { unknownOption }: CommandParser): Uint8Array {
 
 // --- reserves ------------------------------------------------------------------------------------
 
-function reserve(connection: CommandParts, request: Request): boolean {
+function reserve(connection: RoutedConnection, request: Request): boolean {
   const { client, replies } = connection;
   if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
   // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
@@ -283,7 +283,7 @@ function reserve(connection: CommandParts, request: Request): boolean {
 }
 
 /** Sends a reserve whose watched tubes and held jobs are all on one shard. */
-function reserveAlone({ replies }: CommandParts, shard: number, request: Request): boolean {
+function reserveAlone({ replies }: RoutedConnection, shard: number, request: Request): boolean {
   request.counted = request.op;
   if (request.op !== Op.ReserveBatch) request.op = Op.Reserve;
   if (replies.isHalfClosed) request.flags |= RequestFlag.NoWait;
@@ -292,8 +292,8 @@ function reserveAlone({ replies }: CommandParts, shard: number, request: Request
   return true;
 }
 
-function reserveShared(connection: CommandParts, request: Request): boolean {
-  const { acceptor, client, replies, conversations } = connection;
+function reserveShared(connection: RoutedConnection, request: Request): boolean {
+  const { acceptor, client, replies } = connection;
   if (!replies.isIdle) return false;
   const { op, timeoutMs } = request;
   replies.count(op);
@@ -303,16 +303,16 @@ function reserveShared(connection: CommandParts, request: Request): boolean {
   }
   const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : singlePicker(connection);
   const waitMs = replies.isHalfClosed ? 0 : timeoutMs;
-  return conversations.begin(new SharedReserve(conversations, shards, waitMs, picker));
+  return replies.begin(new SharedReserve(replies, shards, waitMs, picker));
 }
 
-function singlePicker({ client: { order }, conversations }: CommandParts): Picker {
-  return order?.decides === true ? new PickInTurn(conversations, order) : new PickOne(conversations);
+function singlePicker({ client: { order }, replies }: RoutedConnection): Picker {
+  return order?.decides === true ? new PickInTurn(replies, order) : new PickOne(replies);
 }
 
 // --- jobs by id ----------------------------------------------------------------------------------
 
-function byId({ acceptor, client, replies, conversations }: CommandParts, request: Request): boolean {
+function byId({ acceptor, client, replies }: RoutedConnection, request: Request): boolean {
   const { op, id } = request;
   if (LEAVES_OUT_TEXTS[op] === 1 && !client.seesTexts) InspectJobView.leaveOutTexts(request);
   const shard = acceptor.places.shardOfJob(id);
@@ -323,10 +323,10 @@ function byId({ acceptor, client, replies, conversations }: CommandParts, reques
   }
   if (!replies.isIdle) return false;
   replies.count(op);
-  return conversations.find(request.clone());
+  return replies.find(request.clone());
 }
 
-function touchAll({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
+function touchAll({ acceptor, replies }: RoutedConnection, request: Request): boolean {
   const { holding } = replies;
   const held = holding.list(acceptor.shards);
   if (replies.mayHoldElsewhere) return false;
@@ -337,25 +337,25 @@ function touchAll({ acceptor, replies, conversations }: CommandParts, request: R
   if (!replies.isIdle) return false;
   replies.count(request.op);
   const message = (): Request => {
-    const each = conversations.message(request.op);
+    const each = replies.message(request.op);
     each.flags = RequestFlag.AckOnly;
     return each;
   };
-  const answer = (touched: number): void => conversations.finishConversation(touchedAllReply(touched));
-  return conversations.begin(new AwaitAcks(conversations, held, message, answer));
+  const answer = (touched: number): void => replies.finishConversation(touchedAllReply(touched));
+  return replies.begin(new AwaitAcks(replies, held, message, answer));
 }
 
 // --- tubes ---------------------------------------------------------------------------------------
 
 /** Routes a setting. A plain name concerns only its own shard, a pattern concerns all of them. */
-function setTubes({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
+function setTubes({ acceptor, replies }: RoutedConnection, request: Request): boolean {
   const { bytes, end } = request.tube;
   const { shards, places } = acceptor;
   const shard = namedShard(shards, request);
   if (shards === 1 || bytes[end - 1] !== ASTERISK) return replies.sendCounted(shard, request);
   if (!replies.isIdle) return false;
   replies.count(request.op);
-  return conversations.begin(new SetPattern(conversations, shards, shard, request, places.takeSequence()));
+  return replies.begin(new SetPattern(replies, shards, shard, request, places.takeSequence()));
 }
 
 // --- batches -------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ function setTubes({ acceptor, replies, conversations }: CommandParts, request: R
  * Sends a command to the home of a batch. A new batch takes its number from the job ids here, so
  * that the ids of later commands don't depend on when the shard executes it.
  */
-function ofBatch({ acceptor, replies }: CommandParts, request: Request): boolean {
+function ofBatch({ acceptor, replies }: RoutedConnection, request: Request): boolean {
   const shard = request.op === Op.ListBatches ? 0 : namedShard(acceptor.shards, request);
   if (!replies.maySend(shard)) return false;
   if (request.op === Op.OpenBatch) OpenBatchView.fill(request, acceptor.places.takeJobId(shard));
@@ -374,23 +374,19 @@ function ofBatch({ acceptor, replies }: CommandParts, request: Request): boolean
 // --- lists and reports ---------------------------------------------------------------------------
 
 /** Lists the jobs of one tube, or of all tubes on all shards. */
-function listJobs(parts: CommandParts, request: Request): boolean {
-  const { acceptor, replies, conversations } = parts;
+function listJobs(connection: RoutedConnection, request: Request): boolean {
+  const { acceptor, replies } = connection;
   const { shards, places, listQueue } = acceptor;
   if (shards === 1 || !isEveryTube(request.tube))
     return replies.sendCounted(namedShard(shards, request), request);
   if (!replies.isIdle) return false;
-  return beginList(parts, request, new ListAllJobs(conversations, places, request, listQueue));
+  return beginList(connection, request, new ListAllJobs(replies, places, request, listQueue));
 }
 
 /** Begins a list over all shards, once it is its turn. */
-function beginList(
-  { acceptor, replies, conversations }: CommandParts,
-  { op }: Request,
-  list: GatheredList,
-): boolean {
+function beginList({ acceptor, replies }: RoutedConnection, { op }: Request, list: GatheredList): boolean {
   replies.count(op);
-  conversations.begin(list);
+  replies.begin(list);
   acceptor.listQueue.enter(list);
   return true;
 }
@@ -398,46 +394,46 @@ function beginList(
 /**
  * Sends a command about a schedule to the shard. If there are several, finds the schedule first.
  */
-function bySchedule({ acceptor, replies, conversations }: CommandParts, request: Request): boolean {
+function bySchedule({ acceptor, replies }: RoutedConnection, request: Request): boolean {
   const { places, shards } = acceptor;
   if (shards === 1) return replies.sendCounted(0, request);
   if (!replies.isIdle) return false;
   replies.count(request.op);
-  return conversations.begin(new FindSchedule(conversations, places, request.clone()));
+  return replies.begin(new FindSchedule(replies, places, request.clone()));
 }
 
-function listSchedules(parts: CommandParts, request: Request): boolean {
-  const { acceptor, replies, conversations } = parts;
+function listSchedules(connection: RoutedConnection, request: Request): boolean {
+  const { acceptor, replies } = connection;
   const { shards, places, listQueue } = acceptor;
   if (shards === 1) return replies.sendCounted(0, request);
   if (!replies.isIdle) return false;
-  return beginList(parts, request, new ListSchedules(conversations, places, request, listQueue));
+  return beginList(connection, request, new ListSchedules(replies, places, request, listQueue));
 }
 
-function nameClient({ acceptor, client, replies }: CommandParts, { op, name }: Request): boolean {
+function nameClient({ acceptor, client, replies }: RoutedConnection, { op, name }: Request): boolean {
   client.name = name.text;
-  acceptor.slots.nameWorker(replies.slot, client.name);
+  acceptor.nameWorker(replies.slot, client.name);
   return replies.answer(op, Reply.named);
 }
 
-function origins({ acceptor, replies }: CommandParts, { op }: Request): boolean {
+function origins({ acceptor, replies }: RoutedConnection, { op }: Request): boolean {
   if (!replies.isIdle) return false;
   return replies.answer(op, textReply(originsText(acceptor.origins)));
 }
 
-function report({ acceptor, client, replies, conversations }: CommandParts, { op }: Request): boolean {
+function report({ acceptor, client, replies }: RoutedConnection, { op }: Request): boolean {
   if (op === Op.ListTubeUsed) return replies.answer(op, usingReply(client.used.name));
   if (!replies.isIdle) return false;
   const { shards, topology, tubeListings, listReplies, statsText } = acceptor;
   replies.count(op);
   if (op === Op.Stats || op === Op.Extensions) {
     // Every shard updates its counters first.
-    const message = (): Request => conversations.message(Op.Stats);
+    const message = (): Request => replies.message(Op.Stats);
     const text = op === Op.Stats ? statsText : () => extensionsText(topology);
-    const answer = (): void => conversations.finishWithText(text());
-    conversations.begin(new AwaitAcks(conversations, Array(shards).keys(), message, answer));
+    const answer = (): void => replies.finishWithText(text());
+    replies.begin(new AwaitAcks(replies, Array(shards).keys(), message, answer));
   } else if (op === Op.ListTubes) {
-    const conversation = new ListTubes(conversations, tubeListings, listReplies);
+    const conversation = new ListTubes(replies, tubeListings, listReplies);
     replies.conversation = conversation;
     tubeListings.ask(conversation);
   } else {
@@ -445,8 +441,8 @@ function report({ acceptor, client, replies, conversations }: CommandParts, { op
     assert(op === Op.ListTubesWatched || op === Op.InspectWatched, "every report has a branch here");
     replies.conversation =
       op === Op.ListTubesWatched
-        ? new ListWatched(conversations, watched, listReplies)
-        : new InspectWatched(conversations, watched, order, listReplies);
+        ? new ListWatched(replies, watched, listReplies)
+        : new InspectWatched(replies, watched, order, listReplies);
   }
   return true;
 }

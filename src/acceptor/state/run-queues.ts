@@ -61,7 +61,8 @@ export class RunQueues {
 
   /** Whether replies that waited for the log may leave. */
   get hasDurable(): boolean {
-    return this.waitingForLog.some((entry) => entry.isDurable);
+    for (const entry of this.waitingForLog) if (entry.isDurable) return true;
+    return false;
   }
 
   /** Resumes the connections that waited for room in a ring. */
@@ -89,7 +90,15 @@ export class RunQueues {
    * advanced.
    */
   flush(logHasMoved: boolean): void {
-    if (logHasMoved) this.#recheckLog();
+    if (logHasMoved) {
+      const waiting = this.waitingForLog;
+      this.waitingForLog = [];
+      for (const entry of waiting) {
+        entry.waitsForLog = false;
+        if (entry.isDurable) this.markDirty(entry);
+        else this.waitForLog(entry);
+      }
+    }
     if (this.dirty.length === 0) return;
     const dirty = this.dirty;
     this.dirty = [];
@@ -102,15 +111,5 @@ export class RunQueues {
   /** Discards the queue of connections with output, because nothing may leave any more. */
   dropOutput(): void {
     this.dirty = [];
-  }
-
-  #recheckLog(): void {
-    const waiting = this.waitingForLog;
-    this.waitingForLog = [];
-    for (const entry of waiting) {
-      entry.waitsForLog = false;
-      if (entry.isDurable) this.markDirty(entry);
-      else this.waitForLog(entry);
-    }
   }
 }

@@ -189,7 +189,8 @@ export class ShardLinks {
 
   /** Whether a shard has answered. */
   get hasAnswers(): boolean {
-    return this.responses.some((ring) => ring.hasMessage);
+    for (const ring of this.responses) if (ring.hasMessage) return true;
+    return false;
   }
 
   #wantsRoom(shard: number): boolean {

@@ -111,7 +111,7 @@ export class Output {
    * instead. The records of a turn are written together, so its reply loses nothing. The first
    * position never changes; otherwise a pipeline could delay it for ever.
    */
-  holdFor(shard: number, number: number): boolean {
+  hold(shard: number, number: number): boolean {
     if (this.#log.isLogged(shard, number)) return false;
     this.waitsForLog = true;
     const places = this.#places;

@@ -95,7 +95,7 @@ export class WireConnection implements Transport {
   /** Names the worker for whom the connection reserves jobs from now on. */
   nameWorker(name: string): void {
     // The slot of a closed connection may be another's by now.
-    if (!this.isOver) this.#core.slots.nameWorker(this.#connection.slot, name);
+    if (!this.isOver) this.#core.nameWorker(this.#connection.slot, name);
   }
 
   /** Sends a command. Replies arrive in the order of the commands. */

@@ -22,9 +22,9 @@ function changeCandidates(
   { acceptors }: InProcessServer,
   change: (list: DataView, at: number) => void,
 ): void {
-  onConnections(acceptors, ({ conversations }) => {
-    const onSignal = conversations.onSignal.bind(conversations);
-    conversations.onSignal = (signal: Signal) => {
+  onConnections(acceptors, ({ replies }) => {
+    const onSignal = replies.onSignal.bind(replies);
+    replies.onSignal = (signal: Signal) => {
       if (signal.kind !== ResponseKind.Candidates) {
         onSignal(signal);
         return;
@@ -100,25 +100,25 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInBatches("an abort over several shards does not claim the wait", ({ acceptors }) => {
-    onConnections(acceptors, ({ conversations }) => {
-      conversations.claimWait = () => true;
+    onConnections(acceptors, ({ replies }) => {
+      replies.claimWait = () => true;
     });
   }),
   plantedInBatches("a composed reply does not wait for the records of its shards", ({ acceptors }) => {
-    onConnections(acceptors, ({ conversations }) => {
-      conversations.holdFor = () => {};
+    onConnections(acceptors, ({ replies }) => {
+      replies.holdFor = () => {};
     });
   }),
   plantedInBatches("a composed reply waits for the record of one shard only", ({ acceptors }) => {
-    onConnections(acceptors, ({ conversations }) => {
-      const holdFor = conversations.holdFor.bind(conversations);
-      const finish = conversations.finishConversation.bind(conversations);
+    onConnections(acceptors, ({ replies }) => {
+      const holdFor = replies.holdFor.bind(replies);
+      const finish = replies.finishConversation.bind(replies);
       let held = false;
-      conversations.holdFor = (shard, recordNumber) => {
+      replies.holdFor = (shard, recordNumber) => {
         if (!held) holdFor(shard, recordNumber);
         held = true;
       };
-      conversations.finishConversation = (reply) => {
+      replies.finishConversation = (reply) => {
         held = false;
         finish(reply);
       };
@@ -134,9 +134,9 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
     }
   }),
   plantedInBatches("a delete-batch tells the results of one shard as those of another", ({ acceptors }) => {
-    onConnections(acceptors, ({ conversations }) => {
-      const onSignal = conversations.onSignal.bind(conversations);
-      conversations.onSignal = (signal: Signal) => {
+    onConnections(acceptors, ({ replies }) => {
+      const onSignal = replies.onSignal.bind(replies);
+      replies.onSignal = (signal: Signal) => {
         const payload = new Span();
         payload.copyOf(signal.payload);
         if (signal.kind === ResponseKind.Ack) payload.bytes.fill(1, 8);

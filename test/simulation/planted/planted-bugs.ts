@@ -60,9 +60,9 @@ export function onConnections(
 /** Calls `plant` whenever a connection has told its shards to forget it. */
 function onEnds(core: AcceptorCore, plant: (connection: Connection) => void): void {
   const watch = (connection: Connection): Connection => {
-    const { replies, shutdown } = connection;
-    const end = shutdown.end.bind(shutdown);
-    shutdown.end = (reason) => {
+    const { replies } = connection;
+    const end = connection.end.bind(connection);
+    connection.end = (reason) => {
       const ends = !replies.isEnding;
       end(reason);
       if (ends) plant(connection);
@@ -166,13 +166,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted("the end of a connection leaves before its shards know of it", ({ acceptors }) => {
     for (const core of acceptors) {
       onEnds(core, (connection) => {
-        const { shutdown } = connection;
         const flush = connection.flush.bind(connection);
         connection.flush = () => {
-          const { closesLeft } = shutdown;
-          shutdown.closesLeft = 0;
+          const { closesLeft } = connection;
+          connection.closesLeft = 0;
           flush();
-          shutdown.closesLeft = closesLeft;
+          connection.closesLeft = closesLeft;
         };
         core.runQueues.markDirty(connection);
       });
@@ -194,7 +193,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         core.counters[Counter.Connections]! += 1;
       });
       core.disconnect = (connection) => {
-        if (!connection.shutdown.isDead) core.counters[Counter.Connections]! -= 1;
+        if (!connection.isDead) core.counters[Counter.Connections]! -= 1;
         disconnect(connection);
       };
     }
@@ -349,9 +348,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   planted(
     "a reserve over several shards that may not wait forgets the jobs that the client holds",
     ({ acceptors }) => {
-      onConnections(acceptors, ({ conversations }) => {
-        const onSignal = conversations.onSignal.bind(conversations);
-        conversations.onSignal = (signal) => {
+      onConnections(acceptors, ({ replies }) => {
+        const onSignal = replies.onSignal.bind(replies);
+        replies.onSignal = (signal) => {
           const collects = signal.kind === ResponseKind.Candidate || signal.kind === ResponseKind.Absent;
           onSignal(collects ? { ...signal, soonestMs: Number.POSITIVE_INFINITY } : signal);
         };

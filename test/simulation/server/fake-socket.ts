@@ -344,7 +344,7 @@ export class FakeSocket implements Transport, Departure {
    */
   get isForgotten(): boolean {
     if (this.#isAway) return false;
-    const { isDead, closesLeft } = this.#connection!.shutdown;
+    const { isDead, closesLeft } = this.#connection!;
     return isDead && closesLeft === 0;
   }
 

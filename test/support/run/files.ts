@@ -40,7 +40,7 @@ export const ALONE = [
   "engine/policies/key-table",
   "engine/state/ready-order",
   "acceptor/end-at-any-turn",
-  "connection/shutdown",
+  "connection/connection",
   "fanout/shares-by-jobs",
   "fanout/shares-by-time",
   "access/authenticator",

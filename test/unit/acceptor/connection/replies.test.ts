@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { PendingReplies, type Replies } from "../../../../src/acceptor/connection/replies.ts";
+import { PendingReplies } from "../../../../src/acceptor/connection/acceptor-state.ts";
+import type { Replies } from "../../../../src/acceptor/connection/replies.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const SHARDS = 5;

@@ -122,7 +122,7 @@ it("Output releases a reply once its record is in the log, and all replies once 
       };
       for (const { bytes, shard, waits, logged: steps } of replies) {
         if (waits) {
-          output.holdFor(shard, ++made[shard]!);
+          output.hold(shard, ++made[shard]!);
           held.push({ endsAt: answered + bytes, shard, number: made[shard]! });
         }
         output.append(new Uint8Array(bytes), 0, bytes);
@@ -144,7 +144,7 @@ it("Output releases the first reply of an endless pipeline once its own record i
   let logged = 0;
   const output = new Output(sink, { isLogged: (_shard, number) => number <= logged });
   for (let number = 1; number <= 100; number++) {
-    output.holdFor(0, number);
+    output.hold(0, number);
     output.append(new Uint8Array(10), 0, 10);
   }
   assert.equal(output.flush(false), 0);
@@ -157,7 +157,7 @@ it("Output keeps one position per change of shard", () => {
   const shardOf = (number: number): number => (number % 200 < 100 ? 0 : 1);
   const output = new Output(transport(false), { isLogged: (_shard, number) => number <= logged });
   for (let number = 1; number <= 1000; number++) {
-    output.holdFor(shardOf(number), number);
+    output.hold(shardOf(number), number);
     output.append(new Uint8Array(1), 0, 1);
   }
   // Eleven stretches of one shard, and the first position, which never changes.
@@ -209,7 +209,7 @@ describe("output that waits for the log", () => {
     const { output, ...stage } = new Stage();
     const append = (text: string): void => output.append(Buffer.from(text), 0, text.length);
     append("free ");
-    assert.ok(output.holdFor(0, 5));
+    assert.ok(output.hold(0, 5));
     append("held ");
     append("behind ");
     output.flush(false);
@@ -228,7 +228,7 @@ describe("output that waits for the log", () => {
   it("doesn't hold a reply whose record is in the log", () => {
     const stage = new Stage();
     stage.logged[1] = 9;
-    assert.ok(!stage.output.holdFor(1, 9));
+    assert.ok(!stage.output.hold(1, 9));
     stage.append("reply");
     stage.output.flush(false);
     assert.deepEqual(stage.sent, ["reply"]);
@@ -237,9 +237,9 @@ describe("output that waits for the log", () => {
   it("sends up to the next held reply, of any shard", () => {
     const stage = new Stage();
     const { output } = stage;
-    output.holdFor(0, 1);
+    output.hold(0, 1);
     stage.append("a");
-    output.holdFor(1, 1);
+    output.hold(1, 1);
     stage.append("b");
     stage.logged[1] = 1;
     output.flush(false);
@@ -251,7 +251,7 @@ describe("output that waits for the log", () => {
 
   it("drops everything when the client is gone", () => {
     const stage = new Stage();
-    stage.output.holdFor(0, 1);
+    stage.output.hold(0, 1);
     stage.append("never");
     stage.output.clear();
     stage.logged[0] = 1;
@@ -343,7 +343,7 @@ describe("output bodies", () => {
 
     #hold(): void {
       this.#replies++;
-      this.output.holdFor(this.#replies % 2, this.#replies);
+      this.output.hold(this.#replies % 2, this.#replies);
     }
 
     copied(part: Uint8Array): void {
@@ -460,7 +460,7 @@ describe("output bodies", () => {
         };
         output.append(new Uint8Array(15), 0, 15);
         // A reply that waits for the log, and one with a body behind it.
-        output.holdFor(0, 1);
+        output.hold(0, 1);
         output.append(new Uint8Array(1), 0, 1);
         const handle = store(arena, new Uint8Array(100));
         output.appendBody(arena, handle, 0, 100);
