@@ -1,4 +1,4 @@
-// What the connections of one acceptor share: the rings to the shards, the log, queues and counters.
+// What the connections of one acceptor share: the rings to the shards, the log, queues, counters.
 
 import type { BodyArena } from "../../engine/jobs/body-arena.ts";
 import { Counter, countersOf, type Origin, portRole, type Topology } from "../../message/topology.ts";

@@ -41,7 +41,7 @@ import { type StorageOptions, SyncPolicy } from "./storage-options.ts";
 const MINUTE_US = 60_000_000;
 const BATCH_BYTES_MAX = 2 ** 31;
 
-export class StorageTimings {
+class StorageTimings {
   /** Duration of a sync, in microseconds. */
   readonly syncUs = createHistogram(MINUTE_US);
   /** Time from the first record of a batch to its sync, in microseconds. */

@@ -293,7 +293,7 @@ interface SettingLocation {
 }
 
 /** The location of a part of a body. */
-export interface PieceLocation {
+interface PieceLocation {
   bodyOffset: number;
   bodyBytes: number;
   segment: number;
