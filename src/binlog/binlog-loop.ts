@@ -1,9 +1,9 @@
 // The loop of the log: takes the shards' records, writes and syncs them, and publishes which are
 // written and durable. It has no thread and no clock of its own.
 //
-// The log has a thread of its own, which sleeps between turns, or it runs in the thread of acceptors
-// and shards, after them: a reply then waits for the disk but not for another thread. A simulation
-// runs the same loop with its own disk and time.
+// The log has a thread of its own, which sleeps between turns, or it runs in the thread of
+// acceptors and shards, after them: a reply then waits for the disk but not for another thread. A
+// simulation runs the same loop with its own disk and time.
 
 import { assert } from "../base/assert.ts";
 import { type ColocatedLogRole, type ColocatedRole, Point, type Surroundings } from "../loop/role.ts";
@@ -358,7 +358,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     for (const acceptor of this.#options.acceptors) this.turns.rang(acceptor.ring());
   }
 
-  // --- between the rings and the storage -----------------------------------------------------------
+  // --- between the rings and the storage ---------------------------------------------------------
 
   /**
    * Appends the records that the shards have published, and rings each shard that waits for room.

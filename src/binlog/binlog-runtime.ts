@@ -153,8 +153,8 @@ export class BinlogRuntime {
   }
 
   /**
-   * Closes the log, once, after the loop has ended; in a thread of its own, that thread calls it. No
-   * reply is sent from then on.
+   * Closes the log, once, after the loop has ended; in a thread of its own, that thread calls it.
+   * No reply is sent from then on.
    */
   close(): void {
     assert(this.#opened !== undefined, "only an open log is closed");

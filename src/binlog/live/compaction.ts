@@ -256,7 +256,7 @@ export class Compaction {
     this.#tail.migrate(merged.bytes, 0, bodyAt + recordBytes - headBytes);
   }
 
-  // --- the end of a segment whose live records are appended again ----------------------------------
+  // --- the end of a segment whose live records are appended again --------------------------------
   //
   // First the log states this with a DROP. The file goes only when that DROP is durable and, in a
   // group, when the shared log has it.
