@@ -183,7 +183,12 @@ export class AcceptorLoop {
           break;
         }
         case Action.Decide:
-          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
+          if (this.#taken > 0 || this.#released) pollPolicy.worked();
+          // There is more to do, or soon will be.
+          this.#action =
+            core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core)
+              ? Action.Publish
+              : Action.Announce;
           // Before a sleep the sockets take their turn with it, so that one system call does both.
           if (this.#action === Action.Publish) this.sockets?.turn();
           if (this.sockets !== undefined) {
@@ -215,19 +220,15 @@ export class AcceptorLoop {
     }
   }
 
-  /** Returns whether there is more to do, or soon will be. */
-  #goesOn(): boolean {
-    const { core, pollPolicy } = this.#options;
-    if (this.#taken > 0 || this.#released) pollPolicy.worked();
-    return core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core);
-  }
-
   /** Looks for work one last time before the sleep. Returns whether there is any. */
   #looksOnceMore(): boolean {
-    const { counters, surroundings } = this.#options;
-    this.wakeAtMs = this.#residentsDueAtMs();
-    const isDue = this.wakeAtMs <= surroundings.nowMs();
-    if (isDue || this.#findsWork()) {
+    const { core, counters, surroundings } = this.#options;
+    let dueAtMs = this.log?.nextDueAtMs ?? Number.POSITIVE_INFINITY;
+    for (const resident of this.residents) dueAtMs = Math.min(dueAtMs, resident.nextDueAtMs);
+    this.wakeAtMs = dueAtMs;
+    const isDue = dueAtMs <= surroundings.nowMs();
+    const hasWork = core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork();
+    if (isDue || hasWork) {
       this.wake();
       this.#action = Action.Publish;
       // Due timers may put off the sleep for a second, with part of their work in each pass, so the
@@ -238,12 +239,6 @@ export class AcceptorLoop {
     counters.slept();
     this.#action = Action.Sleep;
     return false;
-  }
-
-  /** Returns whether there is work, now that the sleep has been announced. */
-  #findsWork(): boolean {
-    const { core } = this.#options;
-    return core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork();
   }
 
   /**
@@ -295,12 +290,6 @@ export class AcceptorLoop {
   #residentHasWork(): boolean {
     for (const resident of this.residents) if (resident.hasWork) return true;
     return this.log !== undefined && (this.log.isInTurn || this.log.hasWork);
-  }
-
-  #residentsDueAtMs(): number {
-    let atMs = this.log?.nextDueAtMs ?? Number.POSITIVE_INFINITY;
-    for (const resident of this.residents) atMs = Math.min(atMs, resident.nextDueAtMs);
-    return atMs;
   }
 
   readonly #ringShard = (shard: number): void => {

@@ -275,7 +275,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
         case Action.Work:
           // At a stop, making room and compaction are left to the next start. The records still in
           // the rings find room without them, or make it.
-          this.#takeBackup();
+          if (this.#backup.asked !== storage.cut.number) this.#takeBackup();
           this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
           this.#action = Action.TellAgain;
           break;
@@ -475,9 +475,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
   /** Tells the log which backup wants a cut. */
   #takeBackup(): void {
     const { cut } = this.#storage;
-    const { asked } = this.#backup;
-    if (asked === cut.number) return;
-    cut.want(asked);
+    cut.want(this.#backup.asked);
     this.#publishedCut = cut.state;
   }
 

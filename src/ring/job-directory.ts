@@ -50,6 +50,7 @@ export class JobDirectory {
 
 const FILE_ENTRIES = 2 ** 20;
 const FILE_BITS = 24;
+const FILE_TAG_RANGE = 2 ** (32 - FILE_BITS);
 
 export class FileTable {
   /** Size of a table in bytes of shared memory. */
@@ -63,14 +64,14 @@ export class FileTable {
 
   set(id: number, file: number): void {
     assert(file > 0, "the full record of a job lies in a file");
-    Atomics.store(this.#entries, id % FILE_ENTRIES, (fileTagOf(id) << FILE_BITS) | (file % 2 ** FILE_BITS));
+    const tag = Math.floor(id / FILE_ENTRIES) % FILE_TAG_RANGE;
+    Atomics.store(this.#entries, id % FILE_ENTRIES, (tag << FILE_BITS) | (file % 2 ** FILE_BITS));
   }
 
   /** Returns the file, or 0 for a job that is not in the table. */
   find(id: number): number {
     const entry = Atomics.load(this.#entries, id % FILE_ENTRIES);
-    return entry >>> FILE_BITS === fileTagOf(id) ? entry & (2 ** FILE_BITS - 1) : 0;
+    const tag = Math.floor(id / FILE_ENTRIES) % FILE_TAG_RANGE;
+    return entry >>> FILE_BITS === tag ? entry & (2 ** FILE_BITS - 1) : 0;
   }
 }
-
-const fileTagOf = (id: number): number => Math.floor(id / FILE_ENTRIES) % 256;

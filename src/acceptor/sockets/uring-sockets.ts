@@ -151,14 +151,10 @@ export class UringSockets {
     this.#watchOthers();
     // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
     // sleep either.
-    const hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
-    if (hasMore || this.#awaitsSent()) this.ring.submit();
+    let hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
+    for (const socket of this.silent) hasMore ||= socket.isAwaited;
+    if (hasMore) this.ring.submit();
     else this.ring.submitAndWait(timeoutMs);
-  }
-
-  #awaitsSent(): boolean {
-    for (const socket of this.silent) if (socket.isAwaited) return true;
-    return false;
   }
 
   #watchOthers(): void {

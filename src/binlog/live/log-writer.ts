@@ -552,7 +552,8 @@ export class LogWriter {
     const segment = this.segments.current;
     assert(usedBytes <= segment.usedBytes - HEADER_BYTES, "a batch lies after its segment's header");
     this.chain?.seal(batch, segment, this.syncedSequence);
-    this.#disk.write(this.segments.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
+    assert(segment.handle !== undefined, "the current segment is open");
+    this.#disk.write(segment.handle, memory.bytes, 0, usedBytes, segment.usedBytes - usedBytes);
     // A record counts as appended once it is placed, so all records that count are in this batch or
     // an earlier one.
     this.chain?.handOn(batch, this.#appended);
@@ -575,7 +576,7 @@ export class LogWriter {
     assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
     try {
-      this.#disk.sync(this.segments.handle);
+      this.#disk.sync(this.segments.current.handle!);
     } catch (error) {
       throw this.#syncError(error);
     }
@@ -601,7 +602,8 @@ export class LogWriter {
     if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
     assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
-    if (!background.begin(segmentName(this.segments.current.number), this.segments.handle)) return false;
+    const { number, handle } = this.segments.current;
+    if (!background.begin(segmentName(number), handle!)) return false;
     this.#isSyncing = true;
     this.#syncingBeganMs = beganMs;
     this.#syncing.set(this.written);

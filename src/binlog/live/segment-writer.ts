@@ -18,7 +18,7 @@ import {
   reasonOf,
   systemCode,
 } from "../disk/binlog-error.ts";
-import type { BackgroundSync, Disk, Handle } from "../disk/disk.ts";
+import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { Segment, SegmentTable } from "../segments/books.ts";
 import { encodeHeader, HEADER_BYTES, SEGMENT_BYTES_MAX, SPARE_BYTES } from "../segments/segment-format.ts";
 
@@ -88,12 +88,6 @@ export class SegmentWriter {
     const extent = Math.ceil(this.segmentBytes / 16 / PAGE_BYTES) * PAGE_BYTES;
     this.extentBytes = Math.min(EXTENT_BYTES_MAX, extent);
     this.#zeros = new Uint8Array(this.extentBytes);
-  }
-
-  get handle(): Handle {
-    const { handle } = this.current;
-    assert(handle !== undefined, "the current segment is open");
-    return handle;
   }
 
   /** Bytes of room that the background may be making. */

@@ -70,11 +70,12 @@ export class Storage {
     this.room = new FullDisk(options, this.tail, this.#compaction);
   }
 
-  /** Whether the log must turn for the sake of ids, given the highest id taken so far. */
+  /** Returns whether the log must turn for the sake of ids, given the highest id taken so far. */
   lendIsDue(highestId: number): boolean {
     // While the log is full, puts are refused, so none waits for a lend.
+    if (this.room.full) return false;
     const { lending } = this.tail;
-    return (lending.isDue(highestId) || lending.isUrgent(highestId)) && !this.room.full;
+    return lending.isDue(highestId) || lending.isUrgent(highestId);
   }
 
   /** Lends ids after `highestId` if due; they count once a flush has made that durable. */

@@ -283,9 +283,11 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
   if (recordBytes > MAX_STORED_BYTES) return false;
   switch (bytes[at]) {
     case RecordKind.put:
-      return recordBytes >= headBytes(bytes, at);
-    case RecordKind.update:
-      return recordBytes === headBytes(bytes, at);
+    case RecordKind.update: {
+      const headBytes =
+        RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
+      return bytes[at] === RecordKind.put ? recordBytes >= headBytes : recordBytes === headBytes;
+    }
     case RecordKind.setting:
       return recordBytes === settingBytes(bytes, at);
     case RecordKind.tally:
@@ -319,12 +321,6 @@ export function foreignRecordIsKnown(bytes: Uint8Array, at: number, recordBytes:
 }
 
 const STATES: ReadonlySet<number> = new Set(Object.values(RecordState));
-
-// Same as `recordHeadBytes` of message/record.ts, for bytes without a view.
-
-function headBytes(bytes: Uint8Array, at: number): number {
-  return RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
-}
 
 function settingBytes(bytes: Uint8Array, at: number): number {
   return SETTING_HEADER_BYTES + bytes[at + 1]! + bytes[at + 2]! + 256 * bytes[at + 3]!;
