@@ -5,8 +5,6 @@ import type { Storage } from "../../../src/binlog/live/storage.ts";
 import { BlockingLoop } from "../../../src/loop/blocking-loop.ts";
 import { Point } from "../../../src/loop/role.ts";
 import { binlogBell, portBell, threadOfShard } from "../../../src/message/topology.ts";
-import { TurnCounters } from "../../../src/message/turn-counters.ts";
-import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { DoorbellOwner } from "../../../src/ring/doorbell.ts";
 import type { ShardCore } from "../../../src/shard/shard-core.ts";
 import { DrawnSpin } from "./drawn-waiting.ts";
