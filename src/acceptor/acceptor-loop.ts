@@ -183,12 +183,7 @@ export class AcceptorLoop {
           break;
         }
         case Action.Decide:
-          if (this.#taken > 0 || this.#released) pollPolicy.worked();
-          // There is more to do, or soon will be.
-          this.#action =
-            core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core)
-              ? Action.Publish
-              : Action.Announce;
+          this.#action = this.#goesOn() ? Action.Publish : Action.Announce;
           // Before a sleep the sockets take their turn with it, so that one system call does both.
           if (this.#action === Action.Publish) this.sockets?.turn();
           if (this.sockets !== undefined) {
@@ -218,6 +213,13 @@ export class AcceptorLoop {
       }
       if (surroundings.isHeldUp()) return Point.HeldUp;
     }
+  }
+
+  /** Returns whether there is more to do, or soon will be. */
+  #goesOn(): boolean {
+    const { core, pollPolicy } = this.#options;
+    if (this.#taken > 0 || this.#released) pollPolicy.worked();
+    return core.hasWork || this.#residentHasWork() || pollPolicy.turnsAgain(core);
   }
 
   /** Looks for work one last time before the sleep. Returns whether there is any. */

@@ -225,12 +225,18 @@ export class AcceptorThread implements AcceptorSurroundings {
       }
       const completions = this.#sleep(uring);
       this.#loop.wake();
-      // A thread that was rung has work that a round of the event loop would only delay.
-      const isEventLoopsTurn = uring.eventLoopIsReady && !this.#wasRung;
-      if (completions === 0 || isEventLoopsTurn || monotonicMs() >= untilMs) break;
+      if (completions === 0 || this.#isEventLoopsTurn(uring) || monotonicMs() >= untilMs) break;
     }
     if (this.#hasLibuv && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_LIBUV;
     setImmediate(this.#turn);
+  }
+
+  /**
+   * Returns whether to leave for the event loop. A thread that was rung has work that a round of
+   * the event loop would only delay.
+   */
+  #isEventLoopsTurn(uring: UringSockets): boolean {
+    return uring.eventLoopIsReady && !this.#wasRung;
   }
 
   /**

@@ -284,8 +284,7 @@ export function recordIsKnown(bytes: Uint8Array, at: number, recordBytes: number
   switch (bytes[at]) {
     case RecordKind.put:
     case RecordKind.update: {
-      const headBytes =
-        RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
+      const headBytes = RECORD_FIXED_BYTES + bytes[at + 2]! + attributeBytes(bytes[at + 1]!, bytes[at + 3]!);
       return bytes[at] === RecordKind.put ? recordBytes >= headBytes : recordBytes === headBytes;
     }
     case RecordKind.setting:
