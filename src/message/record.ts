@@ -180,8 +180,8 @@ export function encodePutHead(
   bodyBytes: number,
   attributes: Uint8Array = NO_BYTES,
 ): number {
-  const lengths = (tube.length << 16) | attributeWord(attributes.length);
-  view.setUint32(at, RecordKind.put | (fields.state << 8) | lengths, true);
+  const sizes = attributes.length === 0 ? 0 : attributeWord(attributes.length);
+  view.setUint32(at, RecordKind.put | (fields.state << 8) | (tube.length << 16) | sizes, true);
   view.setUint32(at + 4, fields.pri, true);
   view.setFloat64(at + 8, fields.id, true);
   view.setUint32(at + 16, fields.delaySeconds, true);

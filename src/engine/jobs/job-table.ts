@@ -332,12 +332,6 @@ export class JobPage {
     for (let k = 0; k < FIXED_COUNTERS; k++) this.counters[at + k] = from === undefined ? 0 : from[k]!;
   }
 
-  /** Copies all fixed counters of the job in a row. */
-  copyCounters(row: number, to: Uint32Array): void {
-    const at = row * FIXED_COUNTERS;
-    for (let k = 0; k < FIXED_COUNTERS; k++) to[k] = this.counters[at + k]!;
-  }
-
   /**
    * Returns the page's extras, created if necessary. Throws RangeError when memory is exhausted.
    */

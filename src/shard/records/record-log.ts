@@ -49,6 +49,7 @@ import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
 import { FileTable } from "../../ring/job-directory.ts";
 import { isLent, JobIds, LentIds } from "../../ring/job-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
+import { FIXED_COUNTERS } from "../../schema/job.ts";
 
 // Converts a job's row to the fields of a record.
 
@@ -76,7 +77,8 @@ export function fillRecordFields(
   fields.ttrSeconds = page.ttrSeconds[row]!;
   fields.createdAtMs = page.createdAtMs[row]! + wallOffsetMs;
   fields.deadlineAtMs = state === JobState.Delayed ? page.deadlineAtMs[row]! + wallOffsetMs : 0;
-  page.copyCounters(row, fields.counters);
+  const countersAt = row * FIXED_COUNTERS;
+  for (let k = 0; k < FIXED_COUNTERS; k++) fields.counters[k] = page.counters[countersAt + k]!;
   fields.burySequence = 0;
 }
 
