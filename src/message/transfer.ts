@@ -22,8 +22,9 @@
 //             offset  4  uint8    why the rest were not: an Outcome
 
 import { latin1 } from "../base/bytes.ts";
-import type { BatchCounts, BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
+import type { BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
 import type { Span } from "../protocol/request.ts";
+import { BATCH_COUNTS, type BatchCounts } from "../schema/batch.ts";
 
 export const TransferMessage = {
   Begin: 1,
@@ -102,22 +103,12 @@ export const LandedView = {
 //               offset 16  float64  keepMs, openedAtMs, completeAtMs (monotonic), done, failed
 //               offset 56  name
 //   BatchReport to the home
-//               offset  0  float64  number, then the BatchCounts in the order of COUNTS
+//               offset  0  float64  number, then the BatchCounts in the order of BATCH_COUNTS
 //   BatchIdle   to the home: the last member here has ended, so ask again
 //               offset  0  float64  number
 
 export const BATCH_STATE_BYTES = 56;
-const COUNTS = [
-  "open",
-  "dead",
-  "moving",
-  "done",
-  "failed",
-  "buried",
-  "waitingJobs",
-  "arrivals",
-] as const satisfies readonly (keyof BatchCounts)[];
-export const BATCH_REPORT_BYTES: number = 8 + 8 * COUNTS.length;
+export const BATCH_REPORT_BYTES: number = 8 + 8 * BATCH_COUNTS.length;
 export const BATCH_IDLE_BYTES = 8;
 
 export function writeBatchState(view: DataView, batch: Readonly<BatchFacts>): void {
@@ -156,22 +147,13 @@ export function batchNumberOf(view: DataView): number {
 /** Writes a report; `counts` is undefined if the shard doesn't know the batch. */
 export function writeBatchReport(view: DataView, number: number, counts?: Readonly<BatchCounts>): void {
   view.setFloat64(0, number, true);
-  for (const [at, name] of COUNTS.entries()) view.setFloat64(8 + 8 * at, counts?.[name] ?? 0, true);
-}
-
-export function emptyBatchCounts(): BatchCounts {
-  return { open: 0, dead: 0, moving: 0, done: 0, failed: 0, buried: 0, waitingJobs: 0, arrivals: 0 };
+  for (const [at, name] of BATCH_COUNTS.entries()) view.setFloat64(8 + 8 * at, counts?.[name] ?? 0, true);
 }
 
 /** Adds the counts of a report to `sum`, and returns its arrivals. */
 export function addBatchReport(view: DataView, sum: BatchCounts): number {
-  for (const [at, name] of COUNTS.entries()) sum[name] += view.getFloat64(8 + 8 * at, true);
-  return view.getFloat64(8 + 8 * COUNTS.indexOf("arrivals"), true);
-}
-
-/** Adds the counts of a shard to `sum`. */
-export function addBatchCounts(counts: Readonly<BatchCounts>, sum: BatchCounts): void {
-  for (const name of COUNTS) sum[name] += counts[name];
+  for (const [at, name] of BATCH_COUNTS.entries()) sum[name] += view.getFloat64(8 + 8 * at, true);
+  return view.getFloat64(8 + 8 * BATCH_COUNTS.indexOf("arrivals"), true);
 }
 
 // Messages between shards about the name of a schedule that one of them is about to set. An

@@ -30,22 +30,3 @@ export interface BatchFacts {
   allDone: number;
   allFailed: number;
 }
-
-/** A shard's counts for a batch, as it reports them to the batch's home. */
-export interface BatchCounts {
-  /** Members that have not ended. */
-  open: number;
-  /** Members that died, and are still here. */
-  dead: number;
-  /** Members and waiting jobs in transit to another shard. */
-  moving: number;
-  /** Members that are gone from this shard, by how they ended. */
-  done: number;
-  failed: number;
-  /** Open members that are buried. */
-  buried: number;
-  /** Jobs that wait for the batch. */
-  waitingJobs: number;
-  /** Members and waiting jobs that have come from other shards. */
-  arrivals: number;
-}

@@ -6,20 +6,19 @@ import { BATCHES_MAX, type BatchRow } from "../../engine/state/batch-table.ts";
 import type { LoggedBatch } from "../../message/flow-record.ts";
 import type { ReplyPort } from "../../message/response.ts";
 import {
-  addBatchCounts,
   addBatchReport,
   BATCH_IDLE_BYTES,
   BATCH_REPORT_BYTES,
   BATCH_STATE_BYTES,
   batchNumberOf,
-  emptyBatchCounts,
   readBatchState,
   TransferMessage,
   writeBatchReport,
   writeBatchState,
 } from "../../message/transfer.ts";
-import { type BatchCounts, type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { Span } from "../../protocol/request.ts";
+import { addBatchCounts, type BatchCounts, emptyBatchCounts } from "../../schema/batch.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
 /** A command that waits for the sums of a round. */

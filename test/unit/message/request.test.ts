@@ -16,14 +16,10 @@ import {
 import * as flow from "../../../src/message/transfer.ts";
 import * as claims from "../../../src/message/transfer.ts";
 import * as transfers from "../../../src/message/transfer.ts";
-import {
-  type BatchCounts,
-  type BatchFacts,
-  BatchOutcome,
-  BatchState,
-} from "../../../src/protocol/batch-facts.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { Request, Span } from "../../../src/protocol/request.ts";
 import { createRing, RingReader, RingWriter } from "../../../src/ring/ring.ts";
+import { addBatchCounts, type BatchCounts, emptyBatchCounts } from "../../../src/schema/batch.ts";
 
 const U32 = 2 ** 32 - 2;
 const LONG = 2 ** 52 + 1;
@@ -274,15 +270,15 @@ describe("the messages between shards", () => {
     const counts: BatchCounts = {
       ...{ open: 1, dead: 2, moving: 3, done: 4, failed: 5, buried: 6, waitingJobs: 7, arrivals: 8 },
     };
-    assert.deepEqual(Object.keys(flow.emptyBatchCounts()).sort(), Object.keys(counts).sort());
+    assert.deepEqual(Object.keys(emptyBatchCounts()).sort(), Object.keys(counts).sort());
     const report = new DataView(new ArrayBuffer(BEFORE + flow.BATCH_REPORT_BYTES), BEFORE);
     flow.writeBatchReport(report, LONG, counts);
     assert.equal(flow.batchNumberOf(report), LONG);
-    const sum = flow.emptyBatchCounts();
+    const sum = emptyBatchCounts();
     assert.deepEqual(new Set(Object.values(sum)), new Set([0]));
     assert.equal(flow.addBatchReport(report, sum), 8);
     assert.deepEqual(sum, counts);
-    flow.addBatchCounts(counts, sum);
+    addBatchCounts(counts, sum);
     const twice = Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, 2 * count]));
     assert.deepEqual(sum, twice);
     flow.writeBatchReport(report, 3);

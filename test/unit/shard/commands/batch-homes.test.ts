@@ -9,13 +9,13 @@ import { RESPONSE_HEADER_BYTES, ReplyPort } from "../../../../src/message/respon
 import {
   BATCH_REPORT_BYTES,
   batchNumberOf,
-  emptyBatchCounts,
   TransferMessage,
   writeBatchReport,
 } from "../../../../src/message/transfer.ts";
-import { type BatchCounts, BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { createRing, EMPTY, RingReader } from "../../../../src/ring/ring.ts";
+import { type BatchCounts, emptyBatchCounts } from "../../../../src/schema/batch.ts";
 import {
   BatchHomes,
   type BatchHomesOptions,
