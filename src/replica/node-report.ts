@@ -50,6 +50,21 @@ export function memberOf(report: NodeReport): GroupMember {
 
 const count = (value: unknown): number => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0);
 
+/** Returns what keeps the servers of a group that has begun from serving, or from a failover. */
+export function memberProblems(members: readonly NodeReport[]): string[] {
+  if (members.length === 0)
+    return ["no server of the group is connected: start one on each machine, and look at its log if it ends"];
+  const primary = members.find(({ role }) => role === "primary");
+  const problems: string[] = [];
+  if (primary === undefined) problems.push("no server of the group has the lead: nobody serves");
+  else if (!primary.mayServe) problems.push(`${primary.address} is frozen: the shared log does not answer`);
+  if (!members.some(({ role, isComplete }) => role === "standby" && isComplete))
+    problems.push(
+      "no standby has all jobs, so nobody can take over: start one on each machine, and look at its log if it ends",
+    );
+  return problems;
+}
+
 // Finds inconsistencies between the servers of a group in their reports; each is a configuration
 // mistake.
 

@@ -39,8 +39,8 @@ export class RestChecks {
   }
 
   #checkSchedules(): void {
-    const { witnesses, server } = this.#simulation;
-    const wallMs = Math.floor(server.nowMs + (server.log?.wallOffsetMs ?? 0));
+    const { witnesses, server, log } = this.#simulation;
+    const wallMs = log?.wallClock.seenMs(server.nowMs) ?? Math.floor(server.nowMs);
     const names = witnesses.flatMap(({ schedules }) => schedules.schedules.map(({ name }) => name));
     assert.equal(new Set(names).size, names.length, `each schedule is on one shard: ${names}`);
     for (const { schedules } of witnesses) schedules.checkRest(wallMs);

@@ -105,7 +105,7 @@ class Simulation extends SimulationState {
     this.server = server;
     this.firstJobId = 1;
     this.options.plant?.(server);
-    this.model = new Model(this.shards, log?.wallOffsetMs);
+    this.model = new Model(this.shards, server.logClock?.offsetMs);
     this.model.workerName = (session) =>
       this.clients.findLast((each) => each.session === session)?.workerName ??
       sessionName(session, this.acceptors);
@@ -127,9 +127,11 @@ class Simulation extends SimulationState {
     for (const [pattern, values] of ledger?.settings ?? []) model.restart.restoreSetting(pattern, values);
     model.restart.endSettings();
     for (const tube of this.#tubesInOrder()) model.registry.tube(tube);
+    const { nowMs } = this.server;
     for (const each of ledger?.found ?? []) {
-      if (each.state === "remembered") model.restart.restoreKey(each);
-      else model.restart.restore(each, this.server.nowMs);
+      const started = { nowMs, putAtMs: this.log!.putAtMs.get(each.id)!, logOffsetMs: model.logOffsetMs };
+      if (each.state === "remembered") model.restart.restoreKey(each, started);
+      else model.restart.restore(each, started);
     }
     model.restart.endRestore();
   }
@@ -138,6 +140,20 @@ class Simulation extends SimulationState {
   #forgetLostTicks(): void {
     const known = new Set(this.log?.ledger.knownIds);
     for (const [key, id] of this.ticks) if (!known.has(id)) this.ticks.delete(key);
+    if (this.log !== undefined) this.#forgetTicksAfter(this.log.wallClock.wallMs);
+  }
+
+  /** Ticks come again if the wall clock goes back to before them. */
+  #forgetTicksAfter(wallMs: number): void {
+    for (const key of this.ticks.keys())
+      if (Date.parse(key.slice(key.lastIndexOf("@") + 1)) > wallMs) this.ticks.delete(key);
+  }
+
+  #stepClock(): void {
+    const { wallClock } = this.log!;
+    this.say(wallClock.step(this.server.nowMs));
+    const { hasGoneBack } = wallClock;
+    if (hasGoneBack) this.#forgetTicksAfter(wallClock.seenMs(this.server.nowMs));
   }
 
   /** Takes the batches of the log, and how many members of each have gone. */
@@ -182,7 +198,7 @@ class Simulation extends SimulationState {
     const inVain = how === "stop" && wasShort && failure?.code === "BINLOG_NO_SPACE";
     if (failure !== undefined && !struck && !inVain) throw failure;
     this.schedulerSteps += server.stepsTaken;
-    log.end(end, server.nowMs - this.startedAtMs, server.nowMs, this.model);
+    log.end(end, server.nowMs, this.model);
     this.restarts++;
     await this.startProcess(end);
   }
@@ -214,6 +230,7 @@ class Simulation extends SimulationState {
       abort: this.aborts ? 1 : 0,
       room: hasLog ? 0.2 : 0,
       end: hasLog ? 0.4 : 0,
+      clock: hasLog && this.clockSteps ? 0.5 : 0,
     });
     if (act === "send") this.acts.send();
     else if (act === "run") this.run(random.between(1, 25));
@@ -225,6 +242,7 @@ class Simulation extends SimulationState {
     else if (act === "drain") this.#drain();
     else if (act === "abort") this.#abortInTime();
     else if (act === "room") this.say(this.log!.turnCapacity());
+    else if (act === "clock") this.#stepClock();
     else if (act === "end") await this.#endInTheMiddle();
     else this.acts.read();
     this.check();
@@ -290,7 +308,7 @@ class Simulation extends SimulationState {
     if (this.isDoomed) return;
     for (const client of this.clients) client.forgetMoves();
     this.check();
-    this.log?.ledger.checkRest(this.server.nowMs);
+    this.log?.checkRest();
     if (this.clients.every((client) => client.socket.readsAtOnce)) this.rests.checkRest();
   }
 
@@ -337,7 +355,7 @@ class Simulation extends SimulationState {
     for (let i = 0; i < 3; i++) {
       this.server.advance(2000);
       this.check();
-      this.log?.ledger.checkRest(this.server.nowMs);
+      this.log?.checkRest();
       this.rests.checkRest();
     }
     assert.ok(!this.server.isFull, "puts are taken again when the disk has room");

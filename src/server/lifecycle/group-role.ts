@@ -37,7 +37,7 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   "log-lost": {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_LOG_LOST",
-    next: 'Check all nodes with "runnerbean replica status", then restore the group from the most advanced one with "runnerbean replica reseed"',
+    next: 'Find the most advanced directory: "runnerbean binlog inspect DIR" on each machine shows epoch and batch. Stop all servers of the group, then run "runnerbean replica reseed URL -b DIR --yes" there',
   },
   hole: {
     exitCode: ExitCode.SharedLogLost,
@@ -52,7 +52,7 @@ const ENDS: Readonly<Record<GroupEnd, { exitCode: number; code: string; next: st
   "log-missing": {
     exitCode: ExitCode.SharedLogLost,
     code: "REPLICA_LOG_MISSING",
-    next: 'Create it with "runnerbean replica init" if the group is new; if it was lost, use "runnerbean replica reseed"',
+    next: 'Create it with "runnerbean replica init" if the group is new. If it was lost, stop all servers of the group and run "runnerbean replica reseed URL -b DIR --yes" on the most advanced directory: "runnerbean binlog inspect DIR" shows epoch and batch',
   },
 };
 

@@ -15,7 +15,7 @@ import {
   serverProblem,
   streamProblems,
 } from "../../replica/jetstream-log.ts";
-import { type NodeReport, parseReport } from "../../replica/node-report.ts";
+import { memberProblems, type NodeReport, parseReport } from "../../replica/node-report.ts";
 import { LogError } from "../../replica/shared-log.ts";
 
 // Writes a minimal configuration for a log server of a group.
@@ -174,10 +174,14 @@ async function checkStream(text: string): Promise<string[]> {
   try {
     await withLog(text, async (log) => {
       const servers = await log.servers();
-      const { bytes, limitBytes } = await log.ends();
+      const { last, bytes, limitBytes } = await log.ends();
       const { replicas, leader } = servers;
       print(`stream: ${replicas} replicas, leader ${leader || "none"}, ${bytes} of ${limitBytes} bytes`);
       problems.push(...streamProblems(servers));
+      const members = await reports(log);
+      for (const member of members) print(statusLine(member));
+      // Before the first server is started, there is nothing in the stream.
+      if (last > 0 || members.length > 0) problems.push(...memberProblems(members));
     });
   } catch (error) {
     problems.push(`the stream: ${(error as Error).message}`);
@@ -284,7 +288,7 @@ export function replicaCommand(): Command {
   );
   command
     .command("check <url>")
-    .description("check whether the log servers meet the needs of a group")
+    .description("check the log servers of a group, and once it has begun, its servers")
     .option("--monitor <address...>", "HTTP port of each log server, such as http://a:8222")
     .action(action(check));
   command

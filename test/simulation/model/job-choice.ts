@@ -36,6 +36,10 @@ export function chosenJobs<Job extends Choosable>(jobs: Iterable<Job>, choice: J
     .slice(0, choice.limit);
 }
 
+/** Returns whether a choice has no filter but states: a clear-tube takes whole queues. */
+export const isWhole = ({ contains, group, limit }: JobChoice): boolean =>
+  contains === undefined && group === undefined && limit === undefined;
+
 /** Returns whether two say the same. */
 export const isSameChoice = (a: JobChoice, b: JobChoice): boolean =>
   a.tube === b.tube &&

@@ -48,7 +48,7 @@ export interface KeptKey {
 }
 
 /** `owned` is what the job still has of its key, if anything. */
-export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallOffsetMs: number): KeptPolicy {
+export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, logOffsetMs: number): KeptPolicy {
   const { key, untilReserve, group, weight, attemptsBase, reason, origin, leaves, hasMoved } = policy;
   const { batch, after } = policy;
   // A record of its own states the time of a key.
@@ -58,11 +58,11 @@ export function keptPolicy(policy: JobPolicy, owned: ModelKey | undefined, wallO
   const remembered = isApart ? KeyState.Lost : KeyState.Remembered;
   const keyState = owned === undefined ? KeyState.Lost : owned.isHeld ? held : remembered;
   return {
-    ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilWallMs : 0, group, weight },
+    ...{ key, untilReserve, keyState, keyUntilMs: lasts ? policy.keyUntilLogMs : 0, group, weight },
     ...{ cost: policy.cost, meta: policy.meta },
-    expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + wallOffsetMs,
+    expiresAtMs: policy.expiresAtMs === 0 ? 0 : policy.expiresAtMs + logOffsetMs,
     ...{ attemptsBase, reason, origin, leaves, hasMoved },
-    failures: policy.failures.map((failure) => shifted(failure, wallOffsetMs)),
+    failures: policy.failures.map((failure) => shifted(failure, logOffsetMs)),
     disconnects: policy.disconnects,
     ...{ batch, after, hasEnded: batch !== 0 && policy.hasEnded, afterAny: after !== 0 && policy.afterAny },
     isSpared: batch !== 0 && policy.isSpared,

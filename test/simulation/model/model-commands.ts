@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
-import { fits, type JobChoice } from "./job-choice.ts";
+import { fits, isWhole, type JobChoice } from "./job-choice.ts";
 import { AT_HOME, isFree, isLimited, NEVER, NOTHING_SAID, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import { LOST, type ModelDeaths } from "./model-deaths.ts";
@@ -104,7 +104,7 @@ export class ModelCommands {
     policy.afterAny = flows.after !== 0 && names.any;
     const { ttlMs } = tube.resolved.values;
     if (policy.expiresAtMs === 0 && ttlMs > 0) policy.expiresAtMs = nowMs + ttlMs;
-    policy.keyUntilWallMs = policy.keyUntilMs + this.#model.wallOffsetMs;
+    policy.keyUntilLogMs = policy.keyUntilMs + this.#model.logOffsetMs;
     if (policy.key !== "")
       this.#model.keys.push({
         tube: tube.name,
@@ -409,16 +409,13 @@ export class ModelCommands {
   }
 
   /**
-   * Deletes chosen jobs by id, reserved or not, whose ids are above the first given and at most the
-   * second; returns how many. Each may free a limit for another one.
+   * Deletes chosen jobs by id, reserved or not, of those that the step has taken; returns how many.
+   * Each may free a limit for another one.
    */
-  clear(choice: JobChoice, nowMs: number, [afterId, lastId]: readonly [number, number]): number {
-    const jobs = [...this.#model.jobs.values()]
-      .filter(({ id }) => id > afterId && id <= lastId)
-      .sort((a, b) => a.id - b.id);
-    const isWhole = choice.contains === undefined && choice.group === undefined && choice.limit === undefined;
+  clear(choice: JobChoice, nowMs: number, isTaken: (id: number) => boolean): number {
+    const jobs = [...this.#model.jobs.values()].filter(({ id }) => isTaken(id)).sort((a, b) => a.id - b.id);
     // Whole queues go first.
-    const queued = isWhole ? jobs.filter((job) => job.state !== "reserved") : [];
+    const queued = isWhole(choice) ? jobs.filter((job) => job.state !== "reserved") : [];
     let cleared = 0;
     for (const job of [...queued, ...jobs]) {
       if (!this.#model.jobs.has(job.id) || !fits(job, choice) || cleared === (choice.limit ?? NEVER))

@@ -134,7 +134,7 @@ export class ModelDuplicates {
     }
     if (put.keyUntilMs === 0) return;
     policy.keyUntilMs = put.keyUntilMs;
-    policy.keyUntilWallMs = put.keyUntilMs + this.#model.wallOffsetMs;
+    policy.keyUntilLogMs = put.keyUntilMs + this.#model.logOffsetMs;
     const key = this.#model.uniqueKeys.keyOf(job);
     assert.ok(key !== undefined, "a job that is replaced has its key");
     key.untilMs = put.keyUntilMs;

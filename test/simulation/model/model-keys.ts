@@ -22,7 +22,7 @@ export class ModelKeys {
 
   keptKey({ id, record, tube, key, untilMs }: ModelKey): KeptKey {
     const names = record > 0 ? { id: record, job: id } : { id, job: 0 };
-    return { ...names, tube, state: "remembered", key, untilMs: untilMs + this.#model.wallOffsetMs };
+    return { ...names, tube, state: "remembered", key, untilMs: untilMs + this.#model.logOffsetMs };
   }
 
   /** Ends the hold on a key, which is remembered until its time is over. */

@@ -37,9 +37,9 @@ export class ModelLog {
       delaySeconds,
       ttrSeconds,
       // A job that waits for a batch has none, whatever the log says.
-      deadlineAtMs: job.state === "delayed" && !waits(job) ? deadlineAtMs + this.#model.wallOffsetMs : 0,
+      deadlineAtMs: job.state === "delayed" && !waits(job) ? deadlineAtMs + this.#model.logOffsetMs : 0,
       counts: [job.reserves, job.timeouts, job.releases, job.buries, job.kicks],
-      policy: keptPolicy(policy, this.#model.uniqueKeys.keyOf(job), this.#model.wallOffsetMs),
+      policy: keptPolicy(policy, this.#model.uniqueKeys.keyOf(job), this.#model.logOffsetMs),
     };
   }
 
@@ -53,6 +53,15 @@ export class ModelLog {
         this.#model.uniqueKeys.keptKey(key),
       ),
     ];
+  }
+
+  /**
+   * Ids of which the log may have other times: besides the model's, jobs that left their tube and
+   * came back. Both their record and that of the key have its time.
+   */
+  get shifted(): ReadonlySet<number> {
+    const { shifted, keys } = this.#model;
+    return new Set([...shifted, ...keys.filter(({ record }) => record > 0).map(({ id }) => id)]);
   }
 
   /**

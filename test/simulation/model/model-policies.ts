@@ -42,7 +42,7 @@ export interface JobPolicy {
   untilReserve: boolean;
   keyUntilMs: number;
   /** The same by the wall clock, as its put was logged. */
-  keyUntilWallMs: number;
+  keyUntilLogMs: number;
   readonly group: string;
   weight: number;
   cost: number;
@@ -74,7 +74,7 @@ export interface JobPolicy {
 }
 
 export const NO_POLICY: JobPolicy = {
-  ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilWallMs: 0, group: "", weight: 1 },
+  ...{ key: "", untilReserve: false, keyUntilMs: 0, keyUntilLogMs: 0, group: "", weight: 1 },
   cost: 1,
   ...{ expiresAtMs: 0, attemptsBase: 0, reason: "none", origin: "", leaves: false, hasMoved: false },
   ...{ meta: "", failures: [], disconnects: 0, batch: 0, after: 0, hasEnded: false, afterAny: false },

@@ -41,10 +41,12 @@ export class ModelRestart {
     tube.wasLimited = isLimited(tube.resolved);
   }
 
-  /** Restores a key whose job is gone, or has left the tube. */
-  restoreKey({ id, job, tube, key, untilMs }: KeptKey): void {
+  /** Restores a key whose job is gone, or has left the tube; `started` is for its record. */
+  restoreKey({ id, job, tube, key, untilMs }: KeptKey, started: RecordStart): void {
     const names = job === 0 ? { id, record: 0, hasLeft: false } : { id: job, record: id, hasLeft: true };
-    this.#model.keys.push({ tube, key, ...names, isHeld: false, untilMs: this.#sinceStart(untilMs) });
+    const endsAtMs = sinceStart(untilMs, started);
+    if (isAhead(started) || isPast(endsAtMs)) this.#model.shifted.add(id);
+    this.#model.keys.push({ tube, key, ...names, isHeld: false, untilMs: endsAtMs });
   }
 
   /**
@@ -81,26 +83,25 @@ export class ModelRestart {
     }
   }
 
-  /** Converts a wall-clock time, 0 for never; times before the start of the process have passed. */
-  #sinceStart(atMs: number): number {
-    return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, atMs - this.#model.wallOffsetMs);
-  }
-
-  #restoreOwnKey(id: number, { tube, policy: kept }: KeptJob): void {
+  #restoreOwnKey(id: number, { tube, policy: kept }: KeptJob, started: RecordStart): void {
     const { key, keyState, keyUntilMs } = kept;
     if (key === "" || keyState === KeyState.Lost) return;
     const isHeld = keyState !== KeyState.Remembered;
-    const untilMs = this.#sinceStart(keyUntilMs);
+    const untilMs = sinceStart(keyUntilMs, started);
     this.#model.keys.push({ tube, key, id, isHeld, untilMs, hasLeft: false, record: 0 });
   }
 
-  /** Brings a job back after a restart at `nowMs`; buried ones in the order of their burial. */
-  restore(kept: KeptJob, nowMs: number): void {
-    const deadlineAtMs = kept.state === "delayed" ? kept.deadlineAtMs - this.#model.wallOffsetMs : 0;
+  /** Brings a job back after a restart; buried ones in the order of their burial. */
+  restore(kept: KeptJob, started: RecordStart): void {
+    const { nowMs } = started;
+    const deadlineAtMs = kept.state === "delayed" ? dueAtMs(kept, started) : 0;
     const [reserves, timeouts, releases, buries, kicks] = kept.counts;
     const { id, pri, delaySeconds, ttrSeconds, body } = kept;
-    this.#restoreOwnKey(id, kept);
-    const policy = this.#restoredPolicy(kept.policy);
+    const isShort = deadlineAtMs > 0 && deadlineAtMs !== kept.deadlineAtMs - started.logOffsetMs;
+    this.#restoreOwnKey(id, kept, started);
+    const policy = restoredPolicy(kept.policy, started);
+    const isOver = isPast(policy.expiresAtMs) || isPast(sinceStart(policy.keyUntilLogMs, started));
+    if (isShort || isOver || isAhead(started)) this.#model.shifted.add(id);
     const tube = this.#model.registry.tube(kept.tube);
     this.#model.flows.entered({ policy }, tube.shard);
     this.#model.jobs.set(id, {
@@ -118,15 +119,51 @@ export class ModelRestart {
       ...NOTHING_SAID,
     });
   }
+}
 
-  #restoredPolicy({ keyState: _, keyUntilMs, expiresAtMs, ...kept }: KeptPolicy): JobPolicy {
-    return {
-      ...NO_POLICY,
-      ...kept,
-      keyUntilWallMs: keyUntilMs,
-      // It was held, so it goes.
-      expiresAtMs: kept.cancelled === undefined ? this.#sinceStart(expiresAtMs) : Number.MIN_VALUE,
-      failures: kept.failures.map((failure) => shifted(failure, -this.#model.wallOffsetMs)),
-    };
-  }
+/** The start of a process, for a job of the log. */
+interface RecordStart {
+  readonly nowMs: number;
+  /** When the job was put, by the log's clock. */
+  readonly putAtMs: number;
+  /** The log's clock minus that of the process. */
+  readonly logOffsetMs: number;
+}
+
+const isAhead = ({ nowMs, putAtMs, logOffsetMs }: RecordStart): boolean => putAtMs - nowMs > logOffsetMs;
+
+/**
+ * Converts a time of the log's clock. If a job is from the future, its clock was ahead, and no time
+ * has passed for it.
+ */
+function toProcess(atMs: number, { nowMs, putAtMs, logOffsetMs }: RecordStart): number {
+  return atMs - Math.max(logOffsetMs, putAtMs - nowMs);
+}
+
+/** The same of a time that is 0 for never; times before the start of the process have passed. */
+function sinceStart(atMs: number, started: RecordStart): number {
+  return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, toProcess(atMs, started));
+}
+
+const isPast = (atMs: number): boolean => atMs === Number.MIN_VALUE;
+
+/** Returns the end of a delay. No more of it remains than was recorded, to a second. */
+function dueAtMs({ deadlineAtMs, delaySeconds }: KeptJob, started: RecordStart): number {
+  const { nowMs, putAtMs } = started;
+  const longestMs = Math.min(Math.max(0, deadlineAtMs - putAtMs), delaySeconds * 1000 + 999);
+  return Math.min(toProcess(deadlineAtMs, started), nowMs + longestMs);
+}
+
+function restoredPolicy(
+  { keyState: _, keyUntilMs, expiresAtMs, ...kept }: KeptPolicy,
+  started: RecordStart,
+): JobPolicy {
+  return {
+    ...NO_POLICY,
+    ...kept,
+    keyUntilLogMs: keyUntilMs,
+    // A job that was to be cancelled was held, so it goes.
+    expiresAtMs: kept.cancelled === undefined ? sinceStart(expiresAtMs, started) : Number.MIN_VALUE,
+    failures: kept.failures.map((failure) => shifted(failure, toProcess(0, started))),
+  };
 }

@@ -34,8 +34,10 @@ export class ModelState {
   jobTimeouts = 0;
   /** Acknowledged changes, which a log must keep. */
   changes: ModelChange[] = [];
-  /** Wall clock minus the model's clock, ms. */
-  readonly wallOffsetMs: number;
+  /** The log's clock minus the model's, ms. */
+  readonly logOffsetMs: number;
+  /** Ids of which the log has other times: of a clock that was ahead, or from before this start. */
+  readonly shifted = new Set<number>();
   /** By shard. */
   readonly settings: readonly ModelSettings[];
   keys: ModelKey[] = [];
@@ -66,11 +68,11 @@ export class ModelState {
   #seen: readonly Effect[] = [];
   #expected: Effect[] = [];
 
-  constructor(shards: number, wallOffsetMs: number) {
+  constructor(shards: number, logOffsetMs: number) {
     this.shards = shards;
     this.settings = Array.from({ length: shards }, () => new ModelSettings());
     this.knownBatches = Array.from({ length: shards }, () => new Map());
-    this.wallOffsetMs = wallOffsetMs;
+    this.logOffsetMs = logOffsetMs;
   }
 
   /** Runs one event on a shard and checks that its effects are those that were seen. */

@@ -40,8 +40,8 @@ export class Model extends ModelState {
   readonly flows: ModelFlows = new ModelFlows(this);
   readonly batchEnds: BatchEnds = new BatchEnds(this);
 
-  constructor(shards: number, wallOffsetMs = 0) {
-    super(shards, wallOffsetMs);
+  constructor(shards: number, logOffsetMs = 0) {
+    super(shards, logOffsetMs);
     this.registry.tube("default");
   }
 }

@@ -14,6 +14,12 @@ function plantedInRestart(name: string, plant: (server: InProcessServer) => void
   return { name, options: { plant, extensions: true, policies: true, jobMoves: true, durable: true } };
 }
 
+/** The same, where the wall clock is set. */
+const plantedInClock = (name: string, plant: (server: InProcessServer) => void): PlantedBug => ({
+  name,
+  options: { ...plantedInRestart(name, plant).options, clockSteps: true },
+});
+
 const plantedInEngine = (name: string, plant: (engine: Engine) => void): PlantedBug =>
   plantedInRestart(name, inEachEngine(plant));
 
@@ -28,6 +34,15 @@ const reading = (name: string, change: (attributes: JobAttributes, reserves: num
   });
 
 export const PLANTED_RESTART_BUGS: readonly PlantedBug[] = [
+  plantedInClock("a step of the wall clock is not noted", ({ logClock }) => {
+    if (logClock === undefined) return;
+    logClock.look = () => {
+      logClock.lookAtMs = Number.POSITIVE_INFINITY;
+    };
+  }),
+  plantedInClock("a start takes the wall clock for the log's", ({ log, logClock }) => {
+    if (logClock !== undefined) Object.assign(logClock, { offsetMs: log!.wallOffsetMs });
+  }),
   reading("of jobs that could have a key the one with the smallest id has it at a start", (attributes) => {
     attributes.keyState = undefined;
   }),

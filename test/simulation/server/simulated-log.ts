@@ -12,10 +12,10 @@ import { Survival, VirtualBackgroundSync, VirtualDisk } from "../../binlog/virtu
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { DurabilityLedger, keptBatch, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";
 import type { Model } from "../model/model.ts";
-import type { Kept } from "../model/model-types.ts";
 import { DiskWeather } from "./disk-weather.ts";
 import type { InProcessLog } from "./in-process-options.ts";
 import type { InProcessServer } from "./in-process-server.ts";
+import { WallClock, type WallClockOptions } from "./wall-clock.ts";
 
 /**
  * The rings of all shards together may hold a quarter of a segment: so much may come after the log
@@ -23,8 +23,6 @@ import type { InProcessServer } from "./in-process-server.ts";
  */
 const SEGMENT_BYTES = 128 * 1024;
 const RECORD_RING_BYTES = 4096;
-/** The wall clock goes on while no server runs. */
-const DOWN_MS_MAX = 5000;
 const SLOW_SYNC_MS = 2000;
 /** Room left on a nearly full disk, in bytes. */
 const ROOM_BYTES_MAX = 60_000;
@@ -34,18 +32,22 @@ export class SimulatedLog {
   readonly ledger: DurabilityLedger = new DurabilityLedger();
   weather: DiskWeather;
   syncEvery: SyncEvery = 0;
+  readonly wallClock: WallClock;
+  /** When each job was put that was found at the last start, by the log's clock. */
+  readonly putAtMs = new Map<number, number>();
+  #server: InProcessServer | undefined;
   readonly #random: SeededRandom;
-  #wallMs = 1_700_000_000_000;
   #clockMs: () => number = () => 0;
   #nextId = 1;
   #lastEnd: ProcessEnd = "stop";
   /** The next power cut tears what was not synced. */
   #tears = false;
   /** Jobs that were there when the last process ended in order. */
-  #stoppedWith: { readonly kept: readonly Kept[]; readonly wallMs: number } | undefined;
+  #stoppedWith: Parameters<DurabilityLedger["checkStopped"]> | undefined;
 
-  constructor(random: SeededRandom) {
+  constructor(random: SeededRandom, wallClock: WallClockOptions = { steps: false, schedules: false }) {
     this.#random = random;
+    this.wallClock = new WallClock(random, wallClock);
     this.weather = new DiskWeather(this.disk, random);
   }
 
@@ -61,8 +63,7 @@ export class SimulatedLog {
     const random = this.#random;
     this.syncEvery = random.pick<SyncEvery>([0, 0, 0, 50, 1000, "never"]);
     this.#clockMs = () => startsAtMs;
-    // At least what `end` rounds off, or the clock would go back between two processes.
-    this.#wallMs += Math.max(1, random.between(0, DOWN_MS_MAX));
+    this.wallClock.passDown();
     this.disk.capacityBytes = Number.POSITIVE_INFINITY;
     const opened = await this.#openAtLast(shards);
     this.#nextId = opened.nextId;
@@ -71,7 +72,7 @@ export class SimulatedLog {
       opened,
       repliesWaitFor: this.repliesWaitFor,
       recordRingBytes: RECORD_RING_BYTES,
-      wallOffsetMs: this.#wallMs - startsAtMs,
+      wallOffsetMs: this.wallClock.wallMs - startsAtMs,
     };
   }
 
@@ -111,7 +112,7 @@ export class SimulatedLog {
       smallSegments: true,
       lentIds: this.#random.pick([4, 64, LENT_IDS]),
       randomSalt: () => this.#random.bits(),
-      wallMs: () => this.#wallMs,
+      wallMs: () => this.wallClock.wallMs,
       clockMs: () => this.#clockMs(),
       notice: () => {},
       progress: () => {},
@@ -128,24 +129,40 @@ export class SimulatedLog {
   restore(server: InProcessServer, end: ProcessEnd, model: Model): void {
     const recovered = new Map<number, string>();
     const burials = new Map<number, number>();
+    this.putAtMs.clear();
     server.restore((batch) => {
-      for (const [id, text, burySequence] of keptTexts(batch)) {
+      for (const [id, text, { burySequence, createdAtMs }] of keptTexts(batch)) {
         assert.ok(!recovered.has(id), `job ${id} comes back once`);
         recovered.set(id, text);
         burials.set(id, burySequence);
+        this.putAtMs.set(id, createdAtMs);
       }
     });
     const { settings, batches } = server.log!.opened;
     for (const { facts } of batches) recovered.set(...keptBatch(facts));
     this.ledger.settle(recovered, settings, burials, this.#nextId, end);
-    if (this.#stoppedWith !== undefined)
-      this.ledger.checkStopped(this.#stoppedWith.kept, this.#stoppedWith.wallMs);
+    this.#server = server;
+    this.wallClock.begin(server, this.#newestMs());
+    if (this.#stoppedWith !== undefined) this.ledger.checkStopped(...this.#stoppedWith);
     this.#clockMs = () => server.nowMs;
     const files = new FileTable(server.topology.binlog!.files);
     this.#onFull = (id, segment) => files.set(id, segment);
     this.#watch(server, model);
     this.weather = new DiskWeather(this.disk, this.#random);
     this.weather.begin(server);
+  }
+
+  /** When the newest of the jobs was put that were found. */
+  #newestMs(): number {
+    const jobs = this.ledger.found.filter(({ state }) => state !== "remembered");
+    return jobs.length === 0 ? 0 : this.putAtMs.get(Math.max(...jobs.map(({ id }) => id)))!;
+  }
+
+  /** Whether the log takes a note of its clock. */
+  get mayNote(): boolean {
+    const { logEnd, storage } = this.#server!;
+    if (logEnd === "failed" || storage!.failure !== undefined) return false;
+    return !storage!.full && !storage!.waiting && !storage!.isBackedUp;
   }
 
   #watch(server: InProcessServer, model: Model): void {
@@ -220,6 +237,13 @@ export class SimulatedLog {
     }
   }
 
+  /** What must be durable at rest is, and so is the last step of the wall clock. */
+  checkRest(): void {
+    const { nowMs } = this.#server!;
+    this.ledger.checkRest(nowMs);
+    this.wallClock.checkRest(nowMs, this.mayNote);
+  }
+
   /** Fills the disk but for a little, or makes room again. */
   turnCapacity(): string {
     const { disk } = this;
@@ -247,14 +271,14 @@ export class SimulatedLog {
   }
 
   /** The process has ended at `nowMs` of its clock. */
-  end(end: ProcessEnd, ranMs: number, nowMs: number, model: Model): void {
+  end(end: ProcessEnd, nowMs: number, model: Model): void {
     const tears = this.#tears;
     this.#tears = false;
     this.#stoppedWith =
-      end === "stop" ? { kept: model.log.kept, wallMs: nowMs + model.wallOffsetMs } : undefined;
+      end === "stop" ? [model.log.kept, nowMs + model.logOffsetMs, model.log.shifted] : undefined;
     this.#lastEnd = end;
     this.weather.end();
-    this.#wallMs += Math.floor(ranMs);
+    this.wallClock.end(end, nowMs, this.mayNote);
     this.#onFull = () => {};
     if (end === "stop") assert.equal(this.disk.openHandles, 0, "a log that is closed has no open files");
     if (end === "kill") this.disk.kill();

@@ -7,7 +7,7 @@ import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import type { Session } from "../../../src/engine/state/session.ts";
 import type { BatchNames } from "../model/flows/model-flows.ts";
-import type { JobChoice } from "../model/job-choice.ts";
+import { isWhole, type JobChoice } from "../model/job-choice.ts";
 import type { DuplicateVerdict } from "../model/model-duplicates.ts";
 import { ON_DUPLICATE } from "../model/model-policies.ts";
 import type { ByIdResult, Effect, ModelSession } from "../model/model-types.ts";
@@ -156,10 +156,14 @@ export class JobWitness {
       // A search of large bodies takes several steps, each of which goes on behind the last id.
       const after = { cleared, doneId: done ? walk.lastId : walk.doneId };
       this.#witness.clearings.set(clearing, after);
+      // A step of a long one takes jobs from the ends of the tube's queues.
+      const isLong = isWhole(jobs) && !done;
+      const isTaken = (id: number): boolean =>
+        isLong ? this.#witness.engine.find(id) === NO_SLOT : id > before.doneId && id <= after.doneId;
       const count = this.#witness.follow(seen, () => {
         model.timers.runDue(shard, nowMs);
         const limit = jobs.limit === undefined ? undefined : jobs.limit - before.cleared;
-        return model.commands.clear({ ...jobs, limit }, nowMs, [before.doneId, after.doneId]);
+        return model.commands.clear({ ...jobs, limit }, nowMs, isTaken);
       });
       assert.equal(cleared - before.cleared, count, "count of a step of a clear-tube");
       if (done) this.#witness.sink.cleared(jobs, cleared);

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   inconsistentMembers,
   memberOf,
+  memberProblems,
   type NodeReport,
   parseReport,
 } from "../../../src/replica/node-report.ts";
@@ -72,4 +73,20 @@ test("an equal address, another lease, clock and an older version are reported w
   for (const logVersion of [undefined, 3])
     assert.match(odd({ version: "2.6.0", logVersion } as never)[0]!, /runs runnerbean 2.6.0, .* upgrade it/);
   assert.match(odd({ wallMs: NOW_MS - 3_600_000 })[0]!, /is 3600 s behind this one/);
+});
+
+test("a group without a server, a lead or a complete standby has a problem", () => {
+  const member = { node: 1, address: "a:1", epoch: 1, n: 9, pid: 1, version: "2.8.0", behind: 0 };
+  const rest = { tag: 0, messagesUnderWay: 0, doubts: 0, ignored: 0, pendingBatches: 0 };
+  const primary: NodeReport = { ...member, ...rest, role: "primary", mayServe: true, isComplete: true };
+  const standby: NodeReport = { ...primary, node: 2, role: "standby", mayServe: false };
+  assert.deepEqual(memberProblems([primary, standby]), []);
+  assert.match(memberProblems([]).join(), /^no server of the group is connected/);
+  assert.match(memberProblems([primary]).join(), /^no standby has all jobs/);
+  assert.match(
+    memberProblems([primary, { ...standby, isComplete: false }]).join(),
+    /^no standby has all jobs/,
+  );
+  assert.match(memberProblems([standby]).join(), /^no server of the group has the lead/);
+  assert.match(memberProblems([{ ...primary, mayServe: false }, standby]).join(), /^a:1 is frozen/);
 });
