@@ -162,7 +162,7 @@ export class SimulatedLog {
   get mayNote(): boolean {
     const { logEnd, storage } = this.#server!;
     if (logEnd === "failed" || storage!.failure !== undefined) return false;
-    return !storage!.full && !storage!.waiting && !storage!.isBackedUp;
+    return !storage!.room.full && !storage!.room.waiting && !storage!.tail.isBackedUp;
   }
 
   #watch(server: InProcessServer, model: Model): void {

@@ -134,7 +134,7 @@ export class WallClock {
     const flush = storage.flush.bind(storage);
     storage.flush = (nowMs) => {
       flush(nowMs);
-      if (storage.failure !== undefined || storage.waiting) return;
+      if (storage.failure !== undefined || storage.room.waiting) return;
       for (const note of this.#notes) note.isWritten = true;
     };
   }
