@@ -37,6 +37,29 @@ describe("dashboard, job", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await actions.client.ask(`delete ${id}`);
   });
 
+  it("shows how far a job is, and cancels it with a reason for its worker", async () => {
+    await actions.client.ask("use films");
+    const id = (await actions.client.put("a.mov")).line.split(" ")[1]!;
+    const worker = await actions.connect();
+    await worker.ask(`reserve-job ${id}`);
+    await worker.ask(`touch-job ${id} progress=40 note=second%20pass`);
+    await actions.page.goto(`${actions.base}/#/tubes/films?state=reserved`);
+    const row = actions.page.getByRole("row", { name: /40 % second pass/ });
+    await row.getByRole("link", { name: id }).click();
+    await actions.page.getByRole("region", { name: "Progress" }).getByText("40 %").waitFor();
+    await button("Cancel…").click();
+    const dialog = actions.page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("wrong file");
+    await dialog.getByRole("button", { name: "Cancel the job" }).click();
+    await actions.page.getByText("its worker is told at its next touch-job").waitFor();
+    await actions.page.getByText("cancelled: wrong file").waitFor();
+    assert.equal(await button("Cancel…").count(), 0);
+    await assertAccessible(actions.page, "the page of a cancelled job");
+    assert.equal((await worker.ask(`touch-job ${id}`)).line, "TOUCHED cancelled=wrong%20file");
+    worker.close();
+    await actions.page.getByText("There is no such job").waitFor();
+  });
+
   it("finds a job by its id, and a text in all tubes, from any page", async () => {
     const id = await fill("found-a", 1);
     for (const tube of ["found-a", "found-b"]) {
