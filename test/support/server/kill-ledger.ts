@@ -113,11 +113,13 @@ export class KillLedger {
       [`bury ${id} ${pri}`, "buried"] as const,
       [`release ${id} ${pri} 0`, "ready"] as const,
       [`release ${id} ${pri} ${DELAY_SECONDS}`, "delayed"] as const,
-    ][random.between(0, 4)] as [string, Entry["fate"]];
+      // It stays with this client until the server is killed, and doesn't come back.
+      [`cancel-job ${id}`, "deleted"] as const,
+    ][random.between(0, 5)] as [string, Entry["fate"]];
     entry.unsure = true;
     const change = ++entry.changes;
     const answer = (await client.ask(command)).line;
-    if (!["DELETED", "BURIED", "RELEASED"].includes(answer)) {
+    if (!["DELETED", "BURIED", "RELEASED", "CANCELLING"].includes(answer)) {
       this.surprises.push(`${command} was answered ${answer}`);
     }
     if (change !== entry.changes) return;
