@@ -29,7 +29,14 @@ export type { Meta } from "./meta.ts";
 export { type Codec, json, text } from "./meta.ts";
 export type { Put, PutCounts, PutOptions } from "./put.ts";
 export { type ConnectOptions, connect, type Queue, type ReserveOptions, type ServerStats } from "./queue.ts";
-export type { ListedSchedule, Missed, Schedule, ScheduleOptions, ScheduleReport } from "./schedule.ts";
+export type {
+  ListedSchedule,
+  Missed,
+  Overlap,
+  Schedule,
+  ScheduleOptions,
+  ScheduleReport,
+} from "./schedule.ts";
 export type { Filter, LimitedFilter, ListedJob, ListFilter, Tube, TubeSettings, TubeStats } from "./tube.ts";
 export type { ReserveOrder } from "./wire.ts";
 export { type Handler, type RetryOptions, type Worker, type WorkOptions, work } from "./worker.ts";

@@ -21,6 +21,9 @@ import { type Codec, checkOptionsBytes, type Meta, metaOf, metaText } from "./me
 /** Handling of ticks while the server is down or the put is refused. */
 export type Missed = "once" | "all" | "none";
 
+/** What a tick does while a job of the schedule exists: puts another one, or none. */
+export type Overlap = "allow" | "skip";
+
 /** Either `cron` or `every`. The others apply to the jobs, as in a put. Durations in seconds. */
 export interface ScheduleOptions {
   /** 5 fields; 6 with seconds first, 7 with a year last; or `@daily` and the like. */
@@ -31,6 +34,8 @@ export interface ScheduleOptions {
   readonly tz?: string;
   /** `"once"` by default. */
   readonly missed?: Missed;
+  /** `"allow"` by default. */
+  readonly overlap?: Overlap;
   readonly pri?: number;
   readonly delay?: number;
   readonly ttr?: number;
@@ -48,6 +53,7 @@ export interface ListedSchedule extends Readonly<Record<ListedCounter, number>> 
   readonly every: number | undefined;
   readonly tz: string;
   readonly missed: Missed;
+  readonly overlap: Overlap;
   readonly paused: boolean;
   /** Undefined for never. */
   readonly next: Date | undefined;
@@ -125,7 +131,7 @@ const numbersOf = <Key extends string>(fields: Fields, keys: readonly Key[]): Re
   Object.fromEntries(keys.map((key) => [key, numberOf(fields[key])])) as Record<Key, number>;
 
 // The types of the reports demand all counters.
-const LISTED_NUMBERS = ["fired", "missedTicks", "refusals", "bytes"] as const;
+const LISTED_NUMBERS = ["fired", "missedTicks", "refusals", "skipped", "bytes"] as const;
 const REPORTED_NUMBERS = ["runs", "duplicates", "pri", "delay", "ttr", "ttl", "weight"] as const;
 
 function listedOf(fields: Fields): ListedSchedule {
@@ -136,6 +142,7 @@ function listedOf(fields: Fields): ListedSchedule {
     every: numberOf(fields["every"]) || undefined,
     tz: String(fields["tz"]),
     missed: fields["missed"] as Missed,
+    overlap: fields["overlap"] as Overlap,
     paused: String(fields["paused"]) === "true",
     next: dateOf(fields["next"]),
     last: dateOf(fields["last"]),

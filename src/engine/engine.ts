@@ -46,6 +46,8 @@ export const BYTES_OF = {
   setting: 256,
   /** Without its texts, which are counted separately, and its body, which is in the arena. */
   schedule: 1024,
+  /** A schedule with jobs on the shard, wherever the schedule is. */
+  scheduled: 256,
   /** A page's columns of batches, if a job on it belongs to one or waits for one. */
   flowPage: 139264,
   /** A page's column of notes, if a job on it has one. The notes are in the arena. */
@@ -92,6 +94,7 @@ export class Engine extends QueueCore {
       this.settings.size * BYTES_OF.setting +
       this.schedules.table.size * BYTES_OF.schedule +
       this.schedules.table.textBytes +
+      this.scheduled.size * BYTES_OF.scheduled +
       jobs.spareExtras.flowPages * BYTES_OF.flowPage +
       jobs.spareExtras.notePages * BYTES_OF.notePage +
       this.batches.size * BYTES_OF.batch

@@ -3,12 +3,13 @@
 import { assert, CHECKED } from "../base/assert.ts";
 import { asciiBytes } from "../base/bytes.ts";
 import { Attribute } from "../protocol/job-attribute.ts";
-import { Missed } from "../protocol/schedule-options.ts";
+import { Missed, Overlap } from "../protocol/schedule-options.ts";
 import { eachScheduleCounter, SCHEDULE_COUNTERS, type ScheduleCounts } from "../schema/schedule.ts";
 import { type BodyArena, EMPTY_BODY } from "./jobs/body-arena.ts";
 import { Outcome } from "./jobs/ends.ts";
 import { JobAttributes, type NewJob } from "./jobs/new-job.ts";
 import { Timer, TimerHeap } from "./queues/heaps.ts";
+import { SCHEDULE_META, type ScheduledJobs } from "./state/scheduled-jobs.ts";
 
 /** The times of a schedule's ticks. */
 export interface Timing {
@@ -27,6 +28,8 @@ export interface ScheduleFacts {
   readonly timing: Timing;
   /** A Missed. */
   readonly missed: number;
+  /** An Overlap. */
+  readonly overlap: number;
   readonly pri: number;
   readonly delaySeconds: number;
   readonly delayMillis: number;
@@ -55,7 +58,7 @@ export interface ScheduleProgress extends ScheduleCounts {
   paused: boolean;
   /** The last tick that put a job, or 0. */
   lastMs: number;
-  /** Jobs put since the last tick that was not late, while further ticks were due. */
+  /** Ticks since the last one that was not late which put a job or were skipped. */
   lateJobs: number;
 }
 
@@ -95,6 +98,8 @@ export class Schedule extends (Counted as new () => ScheduleCounts) implements S
    * Meanwhile, this one puts no job.
    */
   readonly freezers: Map<number, number> = new Map();
+  /** Whether other shards are being asked for its jobs. Meanwhile, its tick waits. */
+  isAsking = false;
   /** How often the wall clock had gone ahead when the schedule was frozen. */
   frozenAtJump = 0;
   /** When it next needs attention, on the wall clock. */
@@ -121,6 +126,11 @@ export class Schedule extends (Counted as new () => ScheduleCounts) implements S
 
   get isFrozen(): boolean {
     return this.freezers.size > 0;
+  }
+
+  /** Whether it has no timer, because other shards decide when it goes on. */
+  get isHeldUp(): boolean {
+    return this.isFrozen || this.isAsking;
   }
 }
 
@@ -252,13 +262,13 @@ export class ScheduleTable {
     return this.behind.size > 0 ? 0 : this.timers.nextAtMs;
   }
 
-  /** Sets the timer of a schedule to its next tick, or clears it if the schedule is frozen. */
+  /** Sets the timer of a schedule to its next tick, or clears it if other shards hold it up. */
   setTimer(schedule: Schedule, retryAtMs = 0): void {
     if (CHECKED) assert(this.get(schedule.name) === schedule, "a schedule with a timer exists");
     this.behind.delete(schedule);
     const atMs = Math.max(schedule.nextMs, retryAtMs);
     assert(!Number.isNaN(atMs), "the next tick of a schedule is a time, or never");
-    this.timers.set(schedule.timer, schedule.isFrozen ? Number.POSITIVE_INFINITY : atMs);
+    this.timers.set(schedule.timer, schedule.isHeldUp ? Number.POSITIVE_INFINITY : atMs);
   }
 
   /** Does the same after a tick that was handled at `wallMs`. A due schedule joins `behind`. */
@@ -297,6 +307,7 @@ interface ScheduleShard {
     attributes: JobAttributes | undefined,
   ): Outcome;
   hasKey(tube: string, attributes: JobAttributes): boolean;
+  readonly scheduled: ScheduledJobs;
 }
 
 /** Takes the records of schedules. */
@@ -335,8 +346,10 @@ export class Schedules {
   takeJobId: () => number = () => 0;
   isDraining: () => boolean = () => false;
   sink: ScheduleSink = NO_SINK;
+  /** Asks all other shards for jobs of a schedule: see `answered`. Undefined without others. */
+  askOthers: ((schedule: Schedule) => void) | undefined;
   /** Totals over all schedules since the start: see ScheduleProgress. */
-  readonly counts = { fired: 0, runs: 0, missed: 0, duplicates: 0, refusals: 0 };
+  readonly counts = { fired: 0, runs: 0, missed: 0, duplicates: 0, refusals: 0, skipped: 0 };
   readonly #shard: ScheduleShard;
   readonly #attributes = new JobAttributes();
   /** Schedules that `endRestore` has advanced. */
@@ -367,15 +380,20 @@ export class Schedules {
       this.table.setTimer(schedule);
       return true;
     }
-    assert(!schedule.isFrozen, "a frozen schedule has no timer");
+    assert(!schedule.isHeldUp, "a schedule that other shards hold up has no timer");
     if (schedule.paused) this.#skip(schedule, wallMs);
     else this.#tick(schedule, nowMs, wallMs);
     return true;
   }
 
-  /** Advances a paused schedule, so that it shows a future tick. A restart finds the same one. */
+  /**
+   * Advances a paused schedule, so that it shows a future tick. A restart finds the same one, if
+   * the log has the end of a hold.
+   */
   #skip(schedule: Schedule, wallMs: number): void {
+    const { heldMs } = schedule;
     this.table.setNext(schedule, this.tickAfter(schedule, wallMs));
+    if (schedule.heldMs !== heldMs) this.sink.ticked(schedule);
     this.table.setTimer(schedule);
   }
 
@@ -385,7 +403,43 @@ export class Schedules {
     else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
       this.#miss(schedule, 1);
       this.#settle(schedule, afterMs, wallMs);
-    } else this.#fire(schedule, afterMs, nowMs, wallMs);
+    } else if (schedule.facts.overlap === Overlap.Skip) this.#fireAlone(schedule, nowMs, wallMs);
+    else this.#fire(schedule, afterMs, nowMs, wallMs);
+  }
+
+  /** Puts the job of a tick unless a job of the schedule exists, here or on another shard. */
+  #fireAlone(schedule: Schedule, nowMs: number, wallMs: number): void {
+    if (this.askOthers === undefined || this.#shard.scheduled.has(schedule.name)) {
+      this.#decide(schedule, false, nowMs, wallMs);
+      return;
+    }
+    schedule.isAsking = true;
+    this.table.setTimer(schedule);
+    this.askOthers(schedule);
+  }
+
+  /**
+   * Takes the answer of the other shards: whether one of them has a job of the schedule. The tick
+   * is handled now, unless a command or a clock has changed the schedule since.
+   */
+  answered(schedule: Schedule, existsThere: boolean, nowMs: number, wallMs: number): void {
+    assert(schedule.isAsking, "an answer has a question");
+    schedule.isAsking = false;
+    if (this.table.get(schedule.name) !== schedule) return;
+    if (schedule.isFrozen || schedule.paused || schedule.nextMs > wallMs) this.table.setTimer(schedule);
+    else this.#decide(schedule, existsThere, nowMs, wallMs);
+  }
+
+  #decide(schedule: Schedule, existsThere: boolean, nowMs: number, wallMs: number): void {
+    const afterMs = this.tickAfter(schedule, schedule.nextMs);
+    if (!existsThere && !this.#shard.scheduled.has(schedule.name)) {
+      this.#fire(schedule, afterMs, nowMs, wallMs);
+      return;
+    }
+    schedule.skipped++;
+    this.counts.skipped++;
+    schedule.lateJobs = afterMs <= wallMs ? schedule.lateJobs + 1 : 0;
+    this.#settle(schedule, afterMs, wallMs);
   }
 
   /** Returns whether the next tick puts no job, because a later one is due, too. */
@@ -590,7 +644,7 @@ export class Schedules {
     const key = tickMs === undefined ? `${name}@now` : tickKey(name, tickMs);
     const keyBytes = asciiBytes(key);
     if (tickMs !== undefined) attributes.setKey(keyBytes, 0, keyBytes.length, false);
-    const pair = asciiBytes(`schedule:${key}`);
+    const pair = asciiBytes(`${SCHEDULE_META}${key}`);
     attributes.fixed.text(Attribute.Meta, pair, 0, pair.length);
     for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)
       attributes.fixed.text(fixed[at] as Attribute, fixed, at + 2, at + 2 + fixed[at + 1]!);

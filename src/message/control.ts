@@ -69,6 +69,7 @@ export interface FlowFigures {
   readonly ticksPut: number;
   readonly ticksMissed: number;
   readonly ticksDuplicate: number;
+  readonly ticksSkipped: number;
   readonly scheduleRefusals: number;
   readonly scheduleRuns: number;
 }

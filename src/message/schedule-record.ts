@@ -4,8 +4,8 @@
 //   ScheduleName       the name
 //   ScheduleCron       the cron expression, a zero byte, and the time zone
 //   ScheduleRule       0  u8   missed                ScheduleProgress  0  u8   1: paused
-//                      1  7 zero                                       1  zero
-//                                                                      2  u16  late jobs
+//                      1  u8   overlap                                 1  zero
+//                      2  6 zero                                       2  u16  late jobs
 //                                                                      4  4 zero
 //                      8  f64  interval, ms                            8  f64  version
 //                      16 f64  time to live, ms                        16 f64  anchor
@@ -33,6 +33,7 @@ export interface ScheduleRecord {
   readonly cron: string;
   readonly zone: string;
   readonly missed: number;
+  readonly overlap: number;
   readonly everyMs: number;
   readonly ttlMs: number;
   readonly delayMillis: number;
@@ -70,6 +71,7 @@ export function writeSchedule(writer: AttributeWriter, schedule: ScheduleRecord)
   writeText(writer, Attribute.ScheduleName, schedule.name);
   scratch.setFloat64(0, 0, true);
   scratch.setUint8(0, schedule.missed);
+  scratch.setUint8(1, schedule.overlap);
   scratch.setFloat64(8, schedule.everyMs, true);
   scratch.setFloat64(16, schedule.ttlMs, true);
   scratch.setFloat64(24, schedule.delayMillis, true);
@@ -127,6 +129,7 @@ export function readSchedule(bytes: Uint8Array, start: number, end: number): Who
     cron: expression,
     zone,
     missed: view.getUint8(rule),
+    overlap: view.getUint8(rule + 1),
     everyMs: view.getFloat64(rule + 8, true),
     ttlMs: view.getFloat64(rule + 16, true),
     delayMillis: view.getFloat64(rule + 24, true),

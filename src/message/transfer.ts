@@ -39,6 +39,9 @@ export const TransferMessage = {
   BatchState: 8,
   BatchReport: 9,
   BatchIdle: 10,
+  /** Whether a shard has a job of the schedule with this name; and the answer, a byte. */
+  AskJobs: 11,
+  TellJobs: 12,
 } as const;
 export type TransferMessage = (typeof TransferMessage)[keyof typeof TransferMessage];
 

@@ -49,6 +49,7 @@ export const OptionTag = {
   Before: 106,
   Progress: 107,
   Note: 108,
+  Overlap: 109,
 } as const;
 export type OptionTag = (typeof OptionTag)[keyof typeof OptionTag];
 

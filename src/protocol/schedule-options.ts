@@ -7,7 +7,7 @@ import { OptionKind, type OptionRow, OptionTag } from "./option-rows.ts";
 export const SCHEDULE_NAME_BYTES_MAX = 128;
 /** Maximum length of a cron expression and of the name of a time zone. */
 export const CRON_BYTES_MAX = 120;
-export const ZONE_BYTES_MAX = 64;
+export const ZONE_BYTES_MAX = 56;
 /** Maximum length of the body of a schedule's jobs, which must fit into one record of the log. */
 export const SCHEDULE_BODY_BYTES_MAX = 65536;
 /** Limits of `every`: a second and a hundred years. */
@@ -24,12 +24,18 @@ export const Missed = { Once: 0, All: 1, None: 2 } as const;
 export type Missed = (typeof Missed)[keyof typeof Missed];
 export const MISSED_WORDS = ["once", "all", "none"] as const;
 
+/** What a tick does while a job of its schedule exists. */
+export const Overlap = { Allow: 0, Skip: 1 } as const;
+export type Overlap = (typeof Overlap)[keyof typeof Overlap];
+export const OVERLAP_WORDS = ["allow", "skip"] as const;
+
 // biome-ignore format: a table
 export const SCHEDULE_OPTIONS: readonly OptionRow[] = [
   { name: "cron", tag: OptionTag.Cron, kind: OptionKind.Text, usage: "<expression>" },
   { name: "every", tag: OptionTag.Every, kind: OptionKind.Duration, usage: "<duration>" },
   { name: "tz", tag: OptionTag.Zone, kind: OptionKind.Key, usage: "<zone>" },
   { name: "missed", tag: OptionTag.Missed, kind: OptionKind.Word, words: MISSED_WORDS, usage: MISSED_WORDS.join("|") },
+  { name: "overlap", tag: OptionTag.Overlap, kind: OptionKind.Word, words: OVERLAP_WORDS, usage: OVERLAP_WORDS.join("|") },
   { name: "ttl", tag: OptionTag.Ttl, kind: OptionKind.Duration, usage: "<duration>" },
   { name: "group", tag: OptionTag.Group, kind: OptionKind.Key, usage: "<key>" },
   { name: "weight", tag: OptionTag.Weight, kind: OptionKind.Number, min: 1, max: WEIGHT_MAX, usage: "<1..1000>" },

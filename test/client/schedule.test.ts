@@ -24,6 +24,7 @@ describeOnEach("schedules of the client", {}, (server) => {
       cron: " 30 2  * * MON-FRI ",
       tz: "Europe/Berlin",
       missed: "all",
+      overlap: "skip",
       pri: 7,
       delay: 1.5,
       ttr: 90,
@@ -36,6 +37,7 @@ describeOnEach("schedules of the client", {}, (server) => {
     assert.deepEqual(seen, {
       ...{ name, tube, cron: "30 2 * * MON-FRI", every: undefined, tz: "Europe/Berlin", missed: "all" },
       ...{ paused: false, last: undefined, fired: 0, missedTicks: 0, refusals: 0, bytes: 3, runs: 0 },
+      ...{ overlap: "skip", skipped: 0 },
       ...{ duplicates: 0, lastRefusal: undefined, pri: 7, delay: 1.5, ttr: 90, ttl: 3600 },
       ...{ group: "größe", weight: 3, meta: { tenant: "köln" } },
     });

@@ -191,7 +191,7 @@ export class ExtensionDraws {
           "cron=*/3_*_*_*_*_* tz=Asia/Tokyo",
         ]);
         const missed = random.pick(["once", "all", "none"]);
-        const options = random.pick(["", " group=g", " ttl=1.5"]);
+        const options = random.pick(["", " group=g", " ttl=1.5"]) + random.pick(["", " overlap=skip"]);
         const text = `set-schedule ${name} ${this.#simulation.tube()} 5 ${random.pick([0, 0, 1])} 2 3 ${when} missed=${missed}${options}`;
         return command.setSchedule(text, "kkx", /^(?:SET|OUT_OF_MEMORY|DRAINING)\r\n$/);
       }

@@ -48,7 +48,7 @@ describe("cli: schedule", () => {
       "--group",
       "g",
     ];
-    const rest = ["--weight", "2", "--meta", "tenant:köln", "--meta", "a:b"];
+    const rest = ["--overlap", "skip", "--weight", "2", "--meta", "tenant:köln", "--meta", "a:b"];
     assert.match(
       await say(...nightly, ...more, ...rest),
       /^set nightly, next 20\d\d-\d\d-\d\dT0[01]:30:00\.000Z\n$/,
@@ -58,6 +58,7 @@ describe("cli: schedule", () => {
     assert.deepEqual(one, {
       ...{ name: "nightly", tube: "reports", cron: "30 2 * * MON-FRI", tz: "Europe/Berlin", missed: "all" },
       ...{ paused: false, fired: 0, missedTicks: 0, refusals: 0, bytes: 5, runs: 0, duplicates: 0 },
+      ...{ overlap: "skip", skipped: 0 },
       ...{ pri: 7, delay: 1.5, ttr: 9, ttl: 60, group: "g", weight: 2 },
       ...{ meta: { tenant: "köln", a: "b" }, body: "hello" },
     });
@@ -70,9 +71,9 @@ describe("cli: schedule", () => {
     assert.match(id, /^\d+$/);
     assert.equal(await say("pause", "often"), "paused often\n");
     const [head, first, second, ...others] = (await say("list")).trimEnd().split("\n");
-    assert.equal(head, "name\ttube\ttimes\tnext\tlast\tfired\tmissed-ticks\trefusals");
-    assert.equal(first, `nightly\treports\t30 2 * * MON-FRI Europe/Berlin\t${next}\tnever\t0\t0\t0`);
-    assert.equal(second, "often\tbeats\tevery 3600.5 s\tpaused\tnever\t0\t0\t0");
+    assert.equal(head, "name\ttube\ttimes\tnext\tlast\tfired\tmissed-ticks\trefusals\tskipped");
+    assert.equal(first, `nightly\treports\t30 2 * * MON-FRI Europe/Berlin\t${next}\tnever\t0\t0\t0\t0`);
+    assert.equal(second, "often\tbeats\tevery 3600.5 s\tpaused\tnever\t0\t0\t0\t0");
     assert.deepEqual(others, []);
     assert.equal((await say("--tube", "beats", "--json")).trimEnd().split("\n").length, 1);
     assert.equal(await say("resume", "often"), "resumed often\n");

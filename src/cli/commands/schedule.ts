@@ -129,6 +129,7 @@ interface SetOptions extends CommonOptions {
   readonly every?: string;
   readonly tz?: string;
   readonly missed?: "once" | "all" | "none";
+  readonly overlap?: "allow" | "skip";
   readonly pri: string;
   readonly delay: string;
   readonly ttr: string;
@@ -138,10 +139,12 @@ interface SetOptions extends CommonOptions {
   readonly meta?: Readonly<Record<string, string>>;
 }
 
-const missed: Check = (text) => {
-  if (["once", "all", "none"].includes(text)) return text;
-  throw new InvalidArgumentError("Allowed: once, all, none.");
-};
+const oneOf =
+  (...words: readonly string[]): Check =>
+  (text) => {
+    if (words.includes(text)) return text;
+    throw new InvalidArgumentError(`Allowed: ${words.join(", ")}.`);
+  };
 
 function set(): Command {
   return newCommand(
@@ -152,7 +155,16 @@ function set(): Command {
     .option("--cron <expression>", "times: 'minute hour day month weekday', or @daily and the like")
     .option("--every <time>", "interval between jobs, at least 1 second", duration)
     .option("--tz <zone>", "time zone of --cron, such as Europe/Berlin (default: UTC)")
-    .option("--missed <which>", "jobs for ticks missed while the server was down: once, all or none", missed)
+    .option(
+      "--missed <which>",
+      "jobs for ticks missed while the server was down: once, all or none",
+      oneOf("once", "all", "none"),
+    )
+    .option(
+      "--overlap <which>",
+      "allow, or skip: put no job while an earlier one exists",
+      oneOf("allow", "skip"),
+    )
     .option("--pri <n>", "priority of the jobs", whole(0, U32_MAX), "1024")
     .option("--delay <time>", "delay of the jobs, counted from the tick", duration, "0")
     .option("--ttr <time>", "time to run of the jobs", seconds, "60")
@@ -174,7 +186,7 @@ function set(): Command {
 }
 
 function lineOf(name: string, tube: string, bytes: number, options: SetOptions): string {
-  const texts = ["cron", "tz", "missed", "group", "meta"] as const;
+  const texts = ["cron", "tz", "missed", "overlap", "group", "meta"] as const;
   const numbers = ["every", "pri", "delay", "ttr", "ttl", "weight"] as const;
   const given = [
     ...texts.map((key) => [key, options[key]] as const),

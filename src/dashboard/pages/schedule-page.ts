@@ -97,6 +97,7 @@ function table(rows: readonly ScheduleRow[], context: PageContext): Part {
           <th scope="col">name</th><th scope="col" class="left">tube</th><th scope="col" class="left">when</th>
           <th scope="col" class="left">next run</th><th scope="col" class="spare">last run</th>
           <th scope="col" class="spare">fired</th><th scope="col" class="spare" title="Runs that put no job">missed</th>
+          <th scope="col" class="spare" title="Runs that put no job, because an earlier one existed">skipped</th>
           <th scope="col" class="spare" title="Refused attempts to put its job">refusals</th>
           ${mayManage ? html`<th scope="col"><span class="hidden">Pause it, run it</span></th>` : nothing}
         </tr>
@@ -111,7 +112,7 @@ function table(rows: readonly ScheduleRow[], context: PageContext): Part {
 }
 
 function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): Part {
-  const { name, tube, paused, last, fired, missedTicks, refusals } = schedule;
+  const { name, tube, paused, last, fired, missedTicks, skipped, refusals } = schedule;
   return html`<tr>
     <th scope="row" class="pieces" ><a class="name" href=${scheduleLink(name)} title=${name}><bdi>${name}</bdi></a>${paused ? html` <span class="delayed one-line"><span aria-hidden="true">◷</span> paused</span>` : nothing}</th>
     <td class="left rest-line" data-label="tube">${tubeAnchor(tube)}</td>
@@ -120,6 +121,7 @@ function row(schedule: ScheduleRow, mayManage: boolean, context: PageContext): P
     <td class="spare" data-label="last run">${last === null ? "never" : html`${agoSince(last)} ago`}</td>
     <td class="spare" data-label="fired">${exact(fired)}</td>
     <td data-label="missed" class="spare ${missedTicks === 0 ? "zero" : ""}">${exact(missedTicks)}</td>
+    <td data-label="skipped" class="spare ${skipped === 0 ? "zero" : ""}">${exact(skipped)}</td>
     <td data-label="refusals" class="spare ${refusals === 0 ? "zero" : "buried"}">${exact(refusals)}</td>
     ${mayManage ? html`<td class="rest-line pieces edge"><div class="bar">${scheduleButtons(schedule, context)}</div></td>` : nothing}
   </tr>`;
@@ -208,7 +210,7 @@ const MISSED: Readonly<Record<string, string>> = {
 };
 
 function lastCard(schedule: ScheduleView, context: PageContext): Part {
-  const { fired, runs, missed, missedTicks, duplicates, refusals, lastRefusal } = schedule;
+  const { fired, runs, missed, missedTicks, overlap, skipped, duplicates, refusals, lastRefusal } = schedule;
   return html`<section class="card" aria-labelledby="last">
     <h2 id="last">Last run</h2>
     ${lastRun(schedule, context)}
@@ -217,6 +219,10 @@ function lastCard(schedule: ScheduleView, context: PageContext): Part {
       ["jobs from Run now", exact(runs)],
       ["missed times", html`<span class=${missedTicks > 0 ? "buried" : ""}>${exact(missedTicks)}</span>`],
       ["for missed runs", MISSED[missed] ?? missed],
+      ["while an earlier job exists", overlap === "skip" ? "no job" : "another job"],
+      ...(overlap === "skip" || skipped > 0
+        ? [["skipped for an earlier job", exact(skipped)] as [string, string]]
+        : []),
       [
         "refused attempts",
         html`<span class=${refusals > 0 ? "buried" : ""}>${exact(refusals)}${lastRefusal === null ? nothing : `, the last: ${REFUSALS[lastRefusal]?.[0] ?? lastRefusal}`}</span>`,

@@ -79,6 +79,7 @@ export class StoredAttributes {
       extras.attributeBytes[row] = fixed.length;
       extras.extraCost[row] = wholeAttribute(fixed.bytes, fixed.length, Attribute.Cost) - 1;
       bodies.write(extras.attributes[row]!, 0, fixed.bytes, 0, fixed.length);
+      this.#shard.scheduled.add(fixed.bytes, fixed.length);
     }
     if (origin.length > 0) this.setOrigin(extras, row, origin);
     assert(origin.length <= 0xff, "the length of an origin fits into its column");
@@ -137,18 +138,29 @@ export class StoredAttributes {
 
   /** Gives a job other immutable attributes, `fixed`, which are stored already. */
   exchange(extras: JobExtras, row: number, cell: number, fixed: Uint8Array, untilReserve: boolean): void {
-    this.#shard.bodies.free(extras.attributes[row]!);
+    const { bodies, scheduled } = this.#shard;
+    this.#uncount(extras, row);
+    bodies.free(extras.attributes[row]!);
     extras.attributes[row] = cell;
     extras.attributeBytes[row] = fixed.length;
     extras.extraCost[row] = wholeAttribute(fixed, fixed.length, Attribute.Cost) - 1;
+    scheduled.add(fixed, fixed.length);
     if (untilReserve) extras.flags[row]! |= ExtraFlag.UntilReserve;
   }
 
   /** Frees everything that a job has in the arena besides its body. */
   free(extras: JobExtras, row: number): void {
+    this.#uncount(extras, row);
     this.#shard.bodies.free(extras.attributes[row]!);
     this.#shard.bodies.free(extras.origin[row]!);
     this.notes.forget(extras, row);
+  }
+
+  /** Counts the job no more as one of its schedule, if it has one. */
+  #uncount(extras: JobExtras, row: number): void {
+    const { scheduled } = this.#shard;
+    if (scheduled.size === 0 || extras.attributes[row] === EMPTY_BODY) return;
+    scheduled.remove(this.fixedOf(extras, row), extras.attributeBytes[row]!);
   }
 
   /** Remembers the name of the tube in which a job died. */
@@ -517,6 +529,7 @@ export class JobStore {
     if (attributes !== undefined) {
       this.#attributes.keep(extras, row, attributes);
       this.#enter(slot, attributes, true);
+      this.#shard.scheduled.noteArrival(attributes.fixed.bytes, attributes.fixed.length);
       this.#failures.restore(slot, attributes);
       this.#attributes.notes.restore(slot, attributes);
     }

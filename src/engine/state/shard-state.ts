@@ -13,6 +13,7 @@ import { TubeTable } from "../tubes/tube-table.ts";
 import { BatchTable } from "./batch-table.ts";
 import type { ClientEffects, Meter, RecordSink } from "./effects.ts";
 import { JobQueues } from "./job-queues.ts";
+import { ScheduledJobs } from "./scheduled-jobs.ts";
 import { type Session, SessionTimers } from "./session.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -61,6 +62,7 @@ export class ShardState {
   /** The earliest rare deadline: of an expiry, a unique key, a pause or a rate limiter. */
   readonly rareDeadlines: EarliestTime = new EarliestTime();
   readonly batches: BatchTable = new BatchTable(this.jobs);
+  readonly scheduled: ScheduledJobs = new ScheduledJobs();
   readonly pauseTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);
   /** Due when a rate limiter has a token again. */
   readonly rateTimers: TimerHeap<Tube> = new TimerHeap<Tube>(this.rareDeadlines);

@@ -1,7 +1,7 @@
 // Schemas of requests and responses, the source of validation, types and the OpenAPI document.
 
 import { type TSchema, Type } from "typebox";
-import { MISSED_WORDS } from "../../protocol/schedule-options.ts";
+import { MISSED_WORDS, OVERLAP_WORDS } from "../../protocol/schedule-options.ts";
 import { eachJobCounter, JOB_COUNTER_ROWS } from "../../schema/job.ts";
 import { eachOf } from "../../schema/names.ts";
 import {
@@ -271,6 +271,9 @@ const scheduleFields = {
   tz: Type.String({ description: "The time zone of cron." }),
   missed: Type.Enum([...MISSED_WORDS], {
     description: "What happens to ticks while the server is down or refuses the job.",
+  }),
+  overlap: Type.Enum([...OVERLAP_WORDS], {
+    description: "skip: a tick puts no job while one of the schedule exists.",
   }),
   paused: Type.Boolean(),
   next: time("The next tick."),

@@ -5,6 +5,7 @@ import { type Static, Type } from "typebox";
 import {
   INTERVAL_MS_MAX,
   MISSED_WORDS,
+  OVERLAP_WORDS,
   SCHEDULE_BODY_BYTES_MAX,
   SCHEDULE_NAME_BYTES_MAX,
 } from "../../protocol/schedule-options.ts";
@@ -56,6 +57,7 @@ const NewSchedule = Fields(
     ),
     tz: expression("IANA time zone of cron; UTC by default."),
     missed: Type.Optional(Type.Enum([...MISSED_WORDS])),
+    overlap: Type.Optional(Type.Enum([...OVERLAP_WORDS])),
     ...jobTimes,
     body: Type.Optional(
       Type.Unsafe<string | Uint8Array>({ description: "Text; in MessagePack also bytes." }),
@@ -271,7 +273,19 @@ function refusedSet(reply: string, service: Service): Problem {
 }
 
 function setOptions(asked: Static<typeof NewSchedule>, bytes: number): string {
-  const { cron, every, tz, missed, pri = PRI, delay = 0, ttr = TTR_SECONDS, ttl, group, weight } = asked;
+  const {
+    cron,
+    every,
+    tz,
+    missed,
+    overlap,
+    pri = PRI,
+    delay = 0,
+    ttr = TTR_SECONDS,
+    ttl,
+    group,
+    weight,
+  } = asked;
   if ((cron === undefined) === (every === undefined))
     throw new Problem("bad-request", 'A schedule needs exactly one of "/cron" and "/every".');
   let text = `${pri} ${toMilliseconds(delay, "delay")} ${ttr} ${bytes}`;
@@ -279,6 +293,7 @@ function setOptions(asked: Static<typeof NewSchedule>, bytes: number): string {
   if (every !== undefined) text += ` every=${toMilliseconds(every, "every")}`;
   if (tz !== undefined) text += ` tz=${printable(tz, "tz")}`;
   if (missed !== undefined) text += ` missed=${missed}`;
+  if (overlap !== undefined) text += ` overlap=${overlap}`;
   const { meta } = asked;
   const job = {
     ...(ttl === undefined ? {} : { ttl }),
@@ -330,6 +345,7 @@ async function oneOf(service: Service, name: string, request: FastifyRequest): P
     every: number("every") || null,
     tz: text("tz"),
     missed: (fields["missed"] ?? "none") as (typeof MISSED_WORDS)[number],
+    overlap: text("overlap") as (typeof OVERLAP_WORDS)[number],
     paused: text("paused") === "true",
     next: timeOrNull("next"),
     nextRuns: fields["nextRuns"] as string[],

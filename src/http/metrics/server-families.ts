@@ -91,8 +91,13 @@ export function* flowFamilies({
   yield gauge("schedule_late_seconds", "Longest time that a tick has been due.", scheduleLateMs / 1000);
   yield counter(
     "schedule_ticks",
-    "Ticks: put a job, missed, or found their job already there.",
-    by("how", { put: flows.ticksPut, missed: flows.ticksMissed, duplicate: flows.ticksDuplicate }),
+    "Ticks: put a job, missed, found their job already there, or skipped for an earlier job.",
+    by("how", {
+      put: flows.ticksPut,
+      missed: flows.ticksMissed,
+      duplicate: flows.ticksDuplicate,
+      skipped: flows.ticksSkipped,
+    }),
   );
   yield counter("schedule_refusals", "Refused attempts of schedules to put a job.", flows.scheduleRefusals);
   yield counter("schedule_runs", "Jobs that run-schedule has put.", flows.scheduleRuns);

@@ -213,6 +213,7 @@ function flowFigures({ batches: { counts }, schedules }: Engine): FlowFigures {
     ticksPut: schedules.counts.fired,
     ticksMissed: schedules.counts.missed,
     ticksDuplicate: schedules.counts.duplicates,
+    ticksSkipped: schedules.counts.skipped,
     scheduleRefusals: schedules.counts.refusals,
     scheduleRuns: schedules.counts.runs,
   };

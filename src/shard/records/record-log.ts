@@ -431,8 +431,8 @@ export class RecordLog implements RecordSink, ScheduleSink {
     writer.clear();
     const { facts, name } = schedule;
     if (fixed) {
-      const { missed, ttlMs, delayMillis, timing, attributes } = facts;
-      writeSchedule(writer, { name, missed, ttlMs, delayMillis, ...timing });
+      const { missed, overlap, ttlMs, delayMillis, timing, attributes } = facts;
+      writeSchedule(writer, { name, missed, overlap, ttlMs, delayMillis, ...timing });
       for (let at = 0; at + 2 <= attributes.length; at += 2 + attributes[at + 1]!)
         writer.text(attributes[at] as Attribute, attributes, at + 2, at + 2 + attributes[at + 1]!);
     }

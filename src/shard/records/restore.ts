@@ -155,7 +155,7 @@ export class Restore {
     assert(attributesAt <= bodyAt && bodyAt <= bytes.length, "the body of a schedule follows its attributes");
     if (record === undefined || schedules.table.get(record.name) !== undefined) return;
     const { id, pri, delaySeconds, ttrSeconds, deadlineAtMs } = this.#fields;
-    const { name, missed, ttlMs, delayMillis, attributes, cron, zone, everyMs } = record;
+    const { name, missed, overlap, ttlMs, delayMillis, attributes, cron, zone, everyMs } = record;
     const timing = { cron, zone, everyMs };
     const tube = latin1(bytes, tubeAt, attributesAt);
     const facts = {
@@ -163,6 +163,7 @@ export class Restore {
       tube,
       timing,
       missed,
+      overlap,
       pri,
       delaySeconds,
       delayMillis,

@@ -235,9 +235,9 @@ export class ScheduleClaims {
 
   #attributesOf(schedule: Schedule): Uint8Array<ArrayBuffer> {
     const { facts, name } = schedule;
-    const { missed, ttlMs, delayMillis, timing } = facts;
+    const { missed, overlap, ttlMs, delayMillis, timing } = facts;
     this.#writer.clear();
-    writeSchedule(this.#writer, { name, missed, ttlMs, delayMillis, ...timing });
+    writeSchedule(this.#writer, { name, missed, overlap, ttlMs, delayMillis, ...timing });
     writeProgress(this.#writer, schedule);
     return this.#writer.bytes.slice(0, this.#writer.length);
   }

@@ -7,7 +7,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { Refusal, type Schedule, type Schedules } from "../../engine/schedules.ts";
 import { Attribute, findAttribute, metaOf, wholeAttribute } from "../../protocol/job-attribute.ts";
 import { type ScheduleLine, type SchedulePage, schedulePage } from "../../protocol/schedule-list.ts";
-import { MISSED_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
+import { MISSED_WORDS, OVERLAP_WORDS, SCHEDULE_SHOWN_BYTES_MAX } from "../../protocol/schedule-options.ts";
 import { eachOf } from "../../schema/names.ts";
 import { LISTED_COUNTERS, SCHEDULE_COUNTERS, scheduleCounterWord } from "../../schema/schedule.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
@@ -47,6 +47,7 @@ cron: ${timing.everyMs === 0 ? quoted(timing.cron) : "none"}
 every: ${timing.everyMs / 1000}
 tz: ${quoted(timing.zone)}
 missed: ${MISSED_WORDS[facts.missed]}
+overlap: ${OVERLAP_WORDS[facts.overlap]}
 paused: ${schedule.paused}
 next: ${timeOf(schedule.nextMs) ?? "never"}
 next-runs: ${quoted(runs.map(timeOf).filter((time) => time !== undefined))}
@@ -67,7 +68,7 @@ body: ${quoted(latin1(shown, 0, shown.length))}
 
 function scheduleLine(schedule: Schedule): string {
   const { name, facts, paused, bodyBytes } = schedule;
-  const { timing, missed, tube } = facts;
+  const { timing, missed, overlap, tube } = facts;
   const isCron = timing.everyMs === 0;
   const row = {
     name,
@@ -76,6 +77,7 @@ function scheduleLine(schedule: Schedule): string {
     every: timing.everyMs / 1000,
     tz: timing.zone,
     missed: MISSED_WORDS[missed],
+    overlap: OVERLAP_WORDS[overlap],
     paused,
     next: timeOf(schedule.nextMs) ?? null,
     last: timeOf(schedule.lastMs) ?? null,

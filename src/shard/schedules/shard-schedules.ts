@@ -25,6 +25,7 @@ import {
   INTERVAL_MS_MAX,
   INTERVAL_MS_MIN,
   Missed,
+  Overlap,
   SCHEDULE_BODY_BYTES_MAX,
   SCHEDULE_NAME_BYTES_MAX,
   ZONE_BYTES_MAX,
@@ -35,6 +36,7 @@ import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../sessions/sliced-commands.ts";
 import { CronTimes, cronProblem, zoneProblem } from "./cron-times.ts";
+import { OverlapQuestions } from "./overlap-questions.ts";
 import { type Claim, type KnownSchedule, ScheduleClaims } from "./schedule-claims.ts";
 
 // Decides when a shard checks for due ticks, and how many it handles in a turn.
@@ -192,6 +194,7 @@ function scheduleFacts(
     tube,
     timing,
     missed: optionNumber(options, OptionTag.Missed) ?? Missed.Once,
+    overlap: optionNumber(options, OptionTag.Overlap) ?? Overlap.Allow,
     pri,
     delaySeconds,
     delayMillis,
@@ -419,11 +422,14 @@ interface ShardSchedulesOptions {
   readonly nextNumber: () => number;
   /** Called before other shards forget a schedule that has moved here. */
   readonly onMove: () => void;
+  /** Returns how many jobs of schedules have moved to another shard, of all shards. */
+  readonly scheduledMoves: () => number;
 }
 
 export class ShardSchedules {
   readonly turns: ScheduleTurns;
   readonly claims: ScheduleClaims;
+  readonly overlaps: OverlapQuestions;
   readonly #setter: ScheduleSetter;
   readonly #nowMs: () => number;
 
@@ -435,16 +441,27 @@ export class ShardSchedules {
     schedules.takeJobId = takeJobId;
     if (records !== undefined) schedules.sink = records;
     this.#nowMs = nowMs;
+    const lastRecord = (): number => records?.lastNumber ?? 0;
     const mayLog = (): boolean => records?.hasRoom !== false;
     this.turns = new ScheduleTurns({ schedules, wallOffsetMs, clock, mayLog });
     this.claims = new ScheduleClaims({
       ...options,
       schedules,
-      lastRecord: () => records?.lastNumber ?? 0,
+      lastRecord,
       wallMs: () => this.wallMs(),
       catchUp: (schedule) => this.turns.catchUp(nowMs(), schedule),
       onSettled: (id) => slicedCommands.settled(id),
     });
+    this.overlaps = new OverlapQuestions({
+      ...options,
+      schedules,
+      scheduled: engine.scheduled,
+      lastRecord,
+      // Without room for the records of a tick, the tick waits, and asks again.
+      onAnswer: (schedule, exists) =>
+        schedules.answered(schedule, exists, nowMs(), mayLog() ? this.wallMs() : 0),
+    });
+    if (options.shards > 1) schedules.askOthers = (schedule) => this.overlaps.ask(schedule);
     this.#setter = new ScheduleSetter({ ...options, claims: this.claims, wallMs: () => this.wallMs() });
   }
 

@@ -86,7 +86,7 @@ function written(write: (writer: AttributeWriter) => void): Values {
 }
 
 function scheduleValues(id: number): Values {
-  const schedule = { name: `nightly-${id}`, cron: "5 4 * * 1", zone: "Europe/Berlin", missed: 2 };
+  const schedule = { name: `nightly-${id}`, cron: "5 4 * * 1", zone: "Europe/Berlin", missed: 2, overlap: 1 };
   return [
     ...valuesOf(id, [Attribute.Group, Attribute.Weight, Attribute.Meta]),
     ...written((writer) => {
@@ -101,7 +101,13 @@ const progressValues = (id: number, round: number): Values =>
     writeProgress(writer, {
       ...{ paused: true, version: first + 1, anchorMs: first + 2, lastMs: first + 3, fired: first + 4 },
       ...{ heldMs: first + 9, lateJobs: 10 },
-      ...{ runs: first + 5, missedTicks: first + 6, duplicates: first + 7, refusals: first + 8 },
+      ...{
+        runs: first + 5,
+        missedTicks: first + 6,
+        duplicates: first + 7,
+        refusals: first + 8,
+        skipped: first,
+      },
     });
   });
 

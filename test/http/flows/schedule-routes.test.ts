@@ -27,6 +27,7 @@ describe("schedules over HTTP", () => {
       cron: "30 2 * * MON-FRI",
       tz: "Europe/Berlin",
       missed: "all",
+      overlap: "skip",
       ...{ pri: 7, delay: 1.5, ttr: 90, ttl: 3600, group: "größe", weight: 3, meta: { tenant: "köln" } },
     };
     const { status, json } = await set("nächtlich/1", { ...asked, body: "é\n" });
@@ -35,6 +36,7 @@ describe("schedules over HTTP", () => {
     assert.deepEqual(one, {
       ...asked,
       ...{ name: "nächtlich/1", every: null, paused: false, last: null, fired: 0, runs: 0, missedTicks: 0 },
+      ...{ skipped: 0 },
       ...{ duplicates: 0, refusals: 0, lastRefusal: null, bytes: 3, body: "é\n", truncated: false },
     });
     assert.equal(nextRuns.length, 5);
@@ -122,6 +124,7 @@ describe("schedules over HTTP", () => {
     assert.deepEqual(rest, {
       ...{ name: "p01-ü", tube: "listed1", cron: "@yearly", every: null, tz: "UTC", missed: "once" },
       ...{ paused: false, last: null, fired: 0, missedTicks: 0, refusals: 0, bytes: 1 },
+      ...{ overlap: "allow", skipped: 0 },
     });
     assert.equal((await ask("?cursor=x")).json.code, "bad-cursor");
     const namesOf = async (query: string): Promise<string[]> =>

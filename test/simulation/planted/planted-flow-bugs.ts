@@ -2,6 +2,7 @@
 // and moves of jobs.
 
 import type { Engine } from "../../../src/engine/engine.ts";
+import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import { BatchState } from "../../../src/protocol/batch-facts.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
@@ -98,6 +99,13 @@ export const PLANTED_FLOW_BUGS: readonly PlantedBug[] = [
   }),
   plantedInFlows("ticks come although the server drains", ({ schedules }) => {
     Object.defineProperty(schedules, "isDraining", { get: () => () => false, set: () => {} });
+  }),
+  plantedInFlows("a tick with overlap=skip asks no other shard", ({ schedules }) => {
+    Object.defineProperty(schedules, "askOthers", { get: () => undefined, set: () => {} });
+  }),
+  plantedInFlows("a tick with overlap=skip looks at jobs that wait only", ({ scheduled, queues }) => {
+    const { has } = scheduled;
+    scheduled.has = (name) => queues.counts[JobState.Reserved] === 0 && has.call(scheduled, name);
   }),
   plantedInFlows("a tick's job comes into a tube that is full", (engine) => {
     const putScheduled = engine.putScheduled.bind(engine);

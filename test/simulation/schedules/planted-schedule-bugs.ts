@@ -63,6 +63,25 @@ export const SCHEDULE_BUGS: Readonly<Record<string, Plant>> = {
         ? afterMs + timing.everyMs + 1
         : firstTick(timing, anchorMs, afterMs);
   }),
+  "a tick with overlap=skip asks no other shard": inEngines(({ schedules }) => {
+    schedules.askOthers = undefined;
+  }),
+  "a tick is skipped although no job of its schedule exists": inEngines(({ schedules }) => {
+    const answered = schedules.answered.bind(schedules);
+    schedules.answered = (schedule, _exists, ...now) => answered(schedule, true, ...now);
+  }),
+  "a skipped tick is not logged": inEngines(({ schedules }) => {
+    const { sink, counts } = schedules;
+    let skipped = 0;
+    schedules.sink = {
+      scheduled: (schedule, isNew) => sink.scheduled(schedule, isNew),
+      ticked(schedule) {
+        if (counts.skipped === skipped) sink.ticked(schedule);
+        skipped = counts.skipped;
+      },
+      unscheduled: (id) => sink.unscheduled(id),
+    };
+  }),
   "ticks wait until a clock that went back is where it was": inEngines(({ schedules }) => {
     schedules.correct = () => {};
   }),

@@ -8,10 +8,19 @@
 import assert from "node:assert/strict";
 import { asciiBytes, latin1 } from "../../../src/base/bytes.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { Outcome } from "../../../src/engine/jobs/ends.ts";
+import { NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
 import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
-import { BACK_MS_MAX, LATE_JOBS_MAX, LATE_MS_MAX, NO_SINK, tickKey } from "../../../src/engine/schedules.ts";
-import { Missed } from "../../../src/protocol/schedule-options.ts";
+import {
+  BACK_MS_MAX,
+  LATE_JOBS_MAX,
+  LATE_MS_MAX,
+  NO_SINK,
+  type Schedule,
+  tickKey,
+} from "../../../src/engine/schedules.ts";
+import { Missed, Overlap } from "../../../src/protocol/schedule-options.ts";
 import { LogWord } from "../../../src/ring/log-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
@@ -71,8 +80,11 @@ interface Open {
   readonly after: Definition | undefined;
 }
 
+/** A tick that has put its job, or was skipped while one of its schedule existed. */
 interface Put {
   readonly name: string;
+  /** The id of its job, or 0. */
+  readonly id: number;
   readonly tickMs: number;
   readonly tube: string;
   readonly shard: number;
@@ -93,6 +105,8 @@ interface CampaignCounts {
   lost: number;
   splits: number;
   moves: number;
+  /** Ticks that put no job, because one of their schedule existed. */
+  skips: number;
   /** Schedules whose next tick went back with the clock. */
   holds: number;
 }
@@ -104,12 +118,14 @@ export async function playSchedules(seed: number, plant: Plant = () => {}): Prom
 }
 
 class Campaign {
-  readonly counts: CampaignCounts = { ticks: 0, ends: 0, lost: 0, splits: 0, moves: 0, holds: 0 };
+  readonly counts: CampaignCounts = { ticks: 0, ends: 0, lost: 0, splits: 0, moves: 0, skips: 0, holds: 0 };
   readonly #random: SeededRandom;
   readonly #disk = new VirtualDisk();
   readonly #plant: Plant;
   /** What acknowledged commands have made, by name. */
   readonly #known = new Map<string, Known>();
+  /** Ids of the jobs that schedules have put, with the names; some are gone. */
+  readonly #jobs = new Map<number, string>();
   /** Keys of ticks whose jobs have survived, with the tube. */
   readonly #kept = new Set<string>();
   #puts: Put[] = [];
@@ -171,6 +187,7 @@ class Campaign {
         for (const [at, { name, nextMs }] of [...schedules.table.values()].entries())
           if (nextMs !== before[at]) this.#splits.set(name, before[at]!);
       };
+      this.#watchSkips(shard, engine);
       const put = engine.putScheduled.bind(engine);
       engine.putScheduled = (tube, job, body, nowMs, attributes) => {
         const outcome = put(tube, job, body, nowMs, attributes);
@@ -178,8 +195,13 @@ class Campaign {
         if ((outcome !== Outcome.Done && !isDuplicate) || attributes?.hasKey !== true) return outcome;
         const key = latin1(attributes.fixed.bytes, attributes.keyStart, attributes.keyEnd);
         const [name, time] = key.split("@") as [string, string];
+        const isAlone = schedules.table.get(name)?.facts.overlap === Overlap.Skip;
+        const others = this.#jobsOf(name).filter((id) => id !== job.id);
+        assert.ok(!isAlone || others.length === 0, `${key} comes while job ${others} exists`);
+        if (!isDuplicate) this.#jobs.set(job.id, name);
         this.#put({
           name,
+          id: isDuplicate ? 0 : job.id,
           tickMs: Date.parse(time),
           tube,
           shard,
@@ -193,6 +215,38 @@ class Campaign {
         return outcome;
       };
     }
+  }
+
+  /** Notes each tick that is skipped, and its record. */
+  #watchSkips(shard: number, { schedules }: Engine): void {
+    const { sink, table } = schedules;
+    const setNext = table.setNext.bind(table);
+    let [tickMs, skips] = [0, 0];
+    table.setNext = (schedule, nextMs) => {
+      tickMs = schedule.nextMs;
+      setNext(schedule, nextMs);
+    };
+    const ticked = (schedule: Schedule): void => {
+      sink.ticked(schedule);
+      if (schedules.counts.skipped === skips) return;
+      skips = schedules.counts.skipped;
+      const { name, facts } = schedule;
+      assert.ok(this.#jobsOf(name).length > 0, `${tickKey(name, tickMs)} is skipped for a job`);
+      const record = this.#server.records[shard]!.lastNumber;
+      const isLate = tickMs < (this.#lastDue.get(name) ?? 0);
+      const marks = { isLate, isDuplicate: false, isExpected: false, isPassed: false };
+      this.#put({ name, id: 0, tickMs, tube: facts.tube, shard, record, ...marks });
+      this.counts.skips++;
+    };
+    const { scheduled, unscheduled } = sink;
+    schedules.sink = { scheduled: scheduled.bind(sink), unscheduled: unscheduled.bind(sink), ticked };
+  }
+
+  /** Returns the jobs of a schedule that exist, on whichever shard. */
+  #jobsOf(name: string): number[] {
+    const exists = (id: number): boolean =>
+      this.#server.shards.some(({ engine }) => engine.find(id) !== NO_SLOT);
+    return [...this.#jobs].filter(([id, of]) => of === name && exists(id)).map(([id]) => id);
   }
 
   #put(put: Put): void {
@@ -333,13 +387,16 @@ class Campaign {
   /** Decides by what came back which jobs have survived the loss of power. */
   #settleDoubtful(): void {
     for (const put of this.#doubtful) {
-      const { name, tickMs, tube } = put;
+      const { name, id, tickMs, tube } = put;
       const key = asciiBytes(tickKey(name, tickMs));
       const attributes = new JobAttributes();
       attributes.setKey(key, 0, key.length, false);
       const isThere = this.#server.shards.some(
         ({ engine }) =>
-          engine.hasKey(tube, attributes) || (engine.schedules.table.get(name)?.nextMs ?? 0) > tickMs,
+          // A job that has moved has left its key behind.
+          engine.find(id) !== NO_SLOT ||
+          engine.hasKey(tube, attributes) ||
+          (engine.schedules.table.get(name)?.nextMs ?? 0) > tickMs,
       );
       this.#survived(put, isThere);
     }
@@ -354,7 +411,7 @@ class Campaign {
       if (known === undefined) return;
       known.lateBefore = known.late;
       known.late = isLate ? known.late + 1 : 0;
-      if (!isPassed) known.doneMs = Math.max(known.doneMs, tickMs);
+      if (!isPassed) passTo(known, tickMs);
     } else {
       this.counts.lost++;
       if (known !== undefined) known.doneMs = Math.min(known.doneMs, tickMs - 1);
@@ -413,8 +470,7 @@ class Campaign {
       ticks.map(iso),
       `${name} (${known.timing.cron || known.timing.everyMs} ${known.timing.zone}) puts its ticks up to ${iso(wallMs)}`,
     );
-    known.doneMs = Math.max(known.doneMs, wallMs);
-    if (known.heldMs > 0 && tickAfter(known, known.doneMs) >= known.heldMs) known.heldMs = 0;
+    passTo(known, wallMs);
   }
 
   #serverWallMs(): number {
@@ -436,7 +492,8 @@ class Campaign {
       this.#command(setLine(name, this.#draw(known), random.below(BODY_BYTES_MAX)), name, this.#drawn);
     else if (kind === 3 && random.chance(0.4)) this.#command(`delete-schedule ${name}\r\n`, name, undefined);
     else if (kind === 4) this.#pause(name, known);
-    else if (kind < 7) this.#work();
+    else if (kind === 5) this.#say(this.#client, `move-jobs ${random.pick(TUBES)} ${random.pick(TUBES)}\r\n`);
+    else if (kind === 6) this.#work();
     else if (kind === 7) this.#passToChange();
     else if (kind === 8 && random.chance(0.5)) this.#stepClock();
     else this.#pass(random.pick([1000, 20_000, HOUR_MS / 4, HOUR_MS, 5 * HOUR_MS])! * random.next());
@@ -461,7 +518,8 @@ class Campaign {
     const goesOn = known !== undefined && random.chance(0.4);
     // On another shard, a hold could end at another look.
     const tube = known !== undefined && known.heldMs > 0 ? known.tube : random.pick(TUBES)!;
-    this.#drawn = { timing: goesOn ? known.timing : timing, tube, missed };
+    const overlap = random.chance(0.5) ? Overlap.Skip : Overlap.Allow;
+    this.#drawn = { timing: goesOn ? known.timing : timing, tube, missed, overlap };
     return this.#drawn;
   }
 
@@ -600,6 +658,12 @@ function tickAfter({ timing, anchorMs }: Known, afterMs: number): number {
     const [tickMs] = ticksBetween(timing, anchorMs, fromMs, fromMs + DAY_MS);
     if (tickMs !== undefined) return tickMs;
   }
+}
+
+/** All ticks up to here are dealt with. A hold ends where the clock comes to what it was before. */
+function passTo(known: Known, atMs: number): void {
+  known.doneMs = Math.max(known.doneMs, atMs);
+  if (known.heldMs > 0 && tickAfter(known, known.doneMs) >= known.heldMs) known.heldMs = 0;
 }
 
 /** Returns after which time a schedule has ticks that is set anew: its last tick does not recur. */

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { latin1 } from "../../../src/base/bytes.ts";
 import { Outcome } from "../../../src/engine/engine.ts";
 import type { Schedule } from "../../../src/engine/schedules.ts";
+import { Overlap } from "../../../src/protocol/schedule-options.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { policyOf } from "./noted-policies.ts";
 
@@ -33,6 +34,7 @@ export class ScheduleWitness {
       engine.bodies.read(body, 0, bytes, 0, bytes.length);
       const put = { id, pri, delaySeconds, ttrSeconds, body: latin1(bytes, 0, bytes.length) };
       const policy = policyOf(attributes);
+      if (policy.key !== "") this.#checkOverlap(policy.meta);
       assert.ok(model.shards === 1 || model.registry.tubeShard(tubeName) === shard, "a tick is of its shard");
       const verdict = this.#witness.follow(seen, () => {
         model.timers.runDue(shard, nowMs);
@@ -47,6 +49,17 @@ export class ScheduleWitness {
         this.#witness.sink.ran(id, name);
       }
     });
+  }
+
+  /** With overlap=skip, a tick is put only if no shard has a job of its schedule. */
+  #checkOverlap(meta: string): void {
+    const [, schedule] = /^(schedule:.*@)[^@]*$/.exec(meta.split("\n")[0]!) ?? [];
+    assert.ok(schedule !== undefined, `the job of a tick says of which schedule it is: ${meta}`);
+    const { engine, model } = this.#witness;
+    const name = schedule.slice("schedule:".length, -1);
+    if (engine.schedules.table.get(name)?.facts.overlap !== Overlap.Skip) return;
+    for (const { id, policy } of model.jobs.values())
+      assert.ok(!policy.meta.startsWith(schedule), `${meta} comes while job ${id}, ${policy.meta}, exists`);
   }
 
   /** At rest no tick is due, unless it was refused and waits for its next try. */

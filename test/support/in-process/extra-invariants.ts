@@ -5,6 +5,7 @@ import { BYTES_OF } from "../../../src/engine/engine.ts";
 import { JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { NO_GROUP } from "../../../src/engine/queues/job-groups.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
+import { metaOf } from "../../../src/protocol/job-attribute.ts";
 import { arenaBytesOf } from "./arena-bytes.ts";
 import { type CheckedEngine, NEVER } from "./checked-engine.ts";
 
@@ -47,6 +48,7 @@ export class ExtraInvariants {
       notePage: jobs.pages.filter((page) => page?.extras?.notes !== undefined).length,
       batch: engine.batches.size,
       schedule: engine.schedules.table.size,
+      scheduled: engine.scheduled.size,
     };
     let bytes = engine.bodies.usedBytes + engine.schedules.table.textBytes;
     for (const [what, count] of Object.entries(counted))
@@ -61,10 +63,23 @@ export class ExtraInvariants {
       assert.ok(!retiredLimiters.has(tube.name), `${tube.name} has its bucket itself`);
   }
 
+  /** The jobs of each schedule are counted, by the tick that their `meta` names. */
+  #checkScheduled(): void {
+    const { engine } = this.#check;
+    const names = this.#check.slots.flatMap((slot) => {
+      const [, name] =
+        /^schedule:(.*)@/.exec(metaOf(engine.policies.attributes.fixedAttributes(slot))[0] ?? "") ?? [];
+      return name === undefined || name === "" ? [] : [name];
+    });
+    assert.equal(engine.scheduled.size, new Set(names).size, "schedules with jobs");
+    for (const name of names) assert.ok(engine.scheduled.has(name), `${name} has a job`);
+  }
+
   /**
    * Extras agree with their jobs, keys with theirs, the bytes of a tube with the sum of its bodies.
    */
   check(): void {
+    this.#checkScheduled();
     const { table: keys } = this.#check.engine.policies.keys;
     const expiring = new Map<Tube, number>();
     const bytes = new Map<Tube, number>();

@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { asciiBytes, latin1, Memory } from "../../../src/base/bytes.ts";
+import { Outcome } from "../../../src/engine/jobs/ends.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
+import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import {
   BACK_MS_MAX,
   isSameTiming,
@@ -18,7 +20,7 @@ import {
   type Schedules,
 } from "../../../src/engine/schedules.ts";
 import { Attribute, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
-import { Missed } from "../../../src/protocol/schedule-options.ts";
+import { Missed, Overlap } from "../../../src/protocol/schedule-options.ts";
 import { ScheduleTurns, type ScheduleTurnsOptions } from "../../../src/shard/schedules/shard-schedules.ts";
 import { addSchedule } from "../../support/in-process/add-schedule.ts";
 import { EngineBench } from "./engine-bench.ts";
@@ -410,7 +412,7 @@ describe("a tick", () => {
 
 const PROGRESS: ScheduleProgress = {
   ...{ version: 1, anchorMs: 0, nextMs: 10, paused: false, lastMs: 0, heldMs: 0, lateJobs: 0 },
-  ...{ fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 },
+  ...{ fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0, skipped: 0 },
 };
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -440,7 +442,7 @@ class Bench extends TracedEngine {
   ): boolean {
     const timing = { cron: "", zone: "UTC", everyMs: 10 };
     const times = { pri: 3, delaySeconds: 0, delayMillis: 0, ttrSeconds: 65, ttlMs: 0 };
-    const usual = { name, tube: "u", timing, missed: Missed.Once, attributes: new Uint8Array(0) };
+    const usual = { name, tube: "u", timing, missed: Missed.Once, overlap: 0, attributes: new Uint8Array(0) };
     const all = { ...usual, ...times, ...PROGRESS, ...facts, ...progress };
     const body = { handle: this.engine.bodies.allocate(text.length), bytes: text.length };
     this.engine.bodies.write(body.handle, 0, asciiBytes(text), 0, text.length);
@@ -532,7 +534,7 @@ describe("a schedule", () => {
     assert.equal(bench.plan("s", { pri: 9 }), false);
     assert.equal(bench.at("s").facts.pri, 3);
     bench.logHasRoom = true;
-    const counts = { fired: 5, runs: 6, missedTicks: 7, duplicates: 8, refusals: 9 };
+    const counts = { fired: 5, runs: 6, missedTicks: 7, duplicates: 8, refusals: 9, skipped: 10 };
     const progress = { version: 2, nextMs: 30, lastMs: 4, ...counts };
     assert.equal(bench.plan("s", { pri: 9 }, progress), true);
     const after = bench.at("s");
@@ -613,6 +615,102 @@ describe("a schedule", () => {
     assert.equal(bench.says(), "s next at 20");
     bench.engine.schedules.logRestored();
     assert.equal(bench.says(), "");
+  });
+});
+
+describe("a schedule with overlap=skip", () => {
+  /** Works off its tick; returns what was fired, what was skipped, and the next tick. */
+  const tick = (bench: Bench, wallMs: number): readonly number[] => {
+    while (bench.engine.schedules.runOne(wallMs, wallMs));
+    const { fired, skipped, nextMs } = bench.at("s");
+    return [fired, skipped, nextMs];
+  };
+  const alone = { overlap: Overlap.Skip };
+
+  it("puts no job while one exists, in whichever tube and state", () => {
+    const bench = new Bench();
+    const { engine } = bench;
+    bench.plan("s", alone);
+    assert.deepEqual(tick(bench, 10), [1, 0, 20]);
+    bench.says();
+    assert.deepEqual(tick(bench, 20), [1, 1, 30], "it is ready");
+    assert.equal(bench.says(), "s next at 30", "the log has that");
+    engine.changes.move(engine.find(2), "elsewhere", false, 25);
+    assert.deepEqual(tick(bench, 30), [1, 2, 40], "it is in another tube");
+    const worker = bench.session(0);
+    assert.ok(engine.reserveJob(worker, 2, 31) === Outcome.Done);
+    assert.deepEqual(tick(bench, 40), [1, 3, 50], "a worker has it");
+    engine.bury(worker, 2, 5, 41);
+    assert.deepEqual(tick(bench, 50), [1, 4, 60], "it is buried");
+    engine.delete(worker, 2, 55);
+    assert.equal(engine.scheduled.size, 0);
+    assert.deepEqual(tick(bench, 60), [2, 4, 70]);
+    assert.equal(engine.schedules.counts.skipped, 4);
+  });
+
+  it("counts a job of run, and none of another schedule or of a client", () => {
+    const bench = new Bench();
+    const { engine } = bench;
+    bench.plan("s", alone);
+    bench.plan("s@", { ...alone, tube: "other" });
+    assert.equal(engine.schedules.run(bench.at("s@"), 1), 3);
+    const attributes = new JobAttributes();
+    for (const pair of ["schedule:s", "x:schedule:s@now", "schedule=s@now"]) {
+      const bytes = asciiBytes(pair);
+      attributes.clear().fixed.text(Attribute.Meta, bytes, 0, bytes.length);
+      engine.scheduled.add(attributes.fixed.bytes, attributes.fixed.length);
+    }
+    assert.deepEqual(
+      [engine.scheduled.size, engine.scheduled.has("s"), engine.scheduled.has("s@")],
+      [1, false, true],
+    );
+    assert.deepEqual(tick(bench, 10), [1, 0, 20]);
+  });
+
+  it("waits for the answer of other shards, unless it has a job here", () => {
+    const bench = new Bench();
+    const { schedules } = bench.engine;
+    const asked: string[] = [];
+    schedules.askOthers = ({ name }) => void asked.push(name);
+    bench.plan("s", alone);
+    assert.deepEqual(tick(bench, 10), [0, 0, 10]);
+    assert.deepEqual([asked, schedules.table.nextAtMs], [["s"], NEVER]);
+    schedules.answered(bench.at("s"), true, 11, 11);
+    assert.deepEqual(tick(bench, 11), [0, 1, 20], "another shard has one");
+    assert.deepEqual(tick(bench, 20), [0, 1, 20]);
+    schedules.answered(bench.at("s"), false, 21, 21);
+    assert.deepEqual(tick(bench, 21), [1, 1, 30], "none has");
+    assert.deepEqual(tick(bench, 30), [1, 2, 40], "it is here");
+    assert.deepEqual(asked, ["s", "s"]);
+  });
+
+  it("asks again if it was paused, frozen or set back meanwhile, and forgets it if it is gone", () => {
+    const bench = new Bench();
+    const { schedules } = bench.engine;
+    const { table } = schedules;
+    let asked = 0;
+    schedules.askOthers = () => void asked++;
+    const schedule = bench.planned("s", alone);
+    tick(bench, 10);
+    schedules.pause(schedule);
+    assert.equal(table.nextAtMs, NEVER);
+    schedules.answered(schedule, false, 11, 11);
+    assert.deepEqual(tick(bench, 11), [0, 0, 20], "ticks in a pause are skipped");
+    schedules.resume(schedule, 12);
+    tick(bench, 20);
+    schedule.freezers.set(1, 7);
+    schedules.answered(schedule, false, 21, 21);
+    assert.deepEqual([tick(bench, 21), table.nextAtMs], [[0, 0, 20], NEVER]);
+    schedule.freezers.clear();
+    table.setTimer(schedule);
+    tick(bench, 22);
+    schedules.answered(schedule, false, 23, 19);
+    assert.deepEqual([schedule.fired, table.nextAtMs], [0, 20], "the clock has gone back");
+    tick(bench, 20);
+    assert.equal(asked, 4);
+    schedules.delete(schedule);
+    schedules.answered(schedule, false, 24, 24);
+    assert.deepEqual([schedule.fired, table.size], [0, 0]);
   });
 });
 

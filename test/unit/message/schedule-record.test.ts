@@ -17,10 +17,10 @@ it("a schedule is read as it was written, with the attributes of its jobs", () =
   ofJobs.uint16(Attribute.Weight, 300);
   for (const pair of ["a:1", "b:2"]) ofJobs.text(Attribute.Meta, asciiBytes(pair), 0, pair.length);
   const schedule: WholeSchedule = {
-    ...{ name: "nightly", cron: "0 3 * * *", zone: "Europe/Berlin", missed: 2 },
+    ...{ name: "nightly", cron: "0 3 * * *", zone: "Europe/Berlin", missed: 2, overlap: 1 },
     ...{ everyMs: 0, ttlMs: 5000, delayMillis: 250, paused: true, version: 7, anchorMs: 8, lastMs: 9 },
     ...{ heldMs: 15, lateJobs: 16 },
-    ...{ fired: 10, runs: 11, missedTicks: 12, duplicates: 13, refusals: 14 },
+    ...{ fired: 10, runs: 11, missedTicks: 12, duplicates: 13, refusals: 14, skipped: 15 },
     attributes: ofJobs.bytes.slice(0, ofJobs.length),
   };
   const writer = new AttributeWriter(Memory.ofSize(ATTRIBUTE_BYTES_MAX));

@@ -20,11 +20,12 @@ const RULE: ScheduleRecord = {
   cron: "",
   zone: "UTC",
   missed: 0,
+  overlap: 0,
   everyMs: 1000,
   ttlMs: 0,
   delayMillis: 0,
 };
-const COUNTS = { fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0 };
+const COUNTS = { fired: 0, runs: 0, missedTicks: 0, duplicates: 0, refusals: 0, skipped: 0 };
 const PROGRESS: ProgressRecord = {
   paused: false,
   version: 1,

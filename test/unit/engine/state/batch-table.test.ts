@@ -47,7 +47,7 @@ it("a schedule besides its texts", () => {
     const timing = { cron: textOf("30 2 * * MON-FRI"), zone: textOf("Europe/Berlin"), everyMs: 0 };
     const job = { pri: n, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60, ttlMs: 0 };
     const name = textOf(`s${n}`);
-    const facts = { name, tube: textOf(`tube${n}`), timing, missed: Missed.Once, ...job };
+    const facts = { name, tube: textOf(`tube${n}`), timing, missed: Missed.Once, overlap: 0, ...job };
     const schedule = new Schedule(LATER + n, { ...facts, attributes: new Uint8Array(40) });
     schedule.takeOver({ ...schedule, version: LATER + n, nextMs: LATER + n, lastMs: LATER, anchorMs: LATER });
     schedules.restore(schedule);

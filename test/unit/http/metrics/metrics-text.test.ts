@@ -35,7 +35,7 @@ const FLOWS = {
     ...{ batchesOpened: 7, batchesSuccess: 8, batchesFailure: 9, batchesCancelled: 10, members: 11 },
     ...{ membersDone: 12, membersFailed: 13, callbacksWaiting: 14, callbacksReleased: 15 },
     ...{ callbacksBuried: 16, schedules: 1000, schedulesPaused: 17, schedulesRefused: 18, ticksPut: 19 },
-    ...{ ticksMissed: 20, ticksDuplicate: 21, scheduleRefusals: 22, scheduleRuns: 23 },
+    ...{ ticksMissed: 20, ticksDuplicate: 21, ticksSkipped: 26, scheduleRefusals: 22, scheduleRuns: 23 },
   },
   ...{ scheduleLateMs: 24_000, scheduleNextMs: 25_000 },
 } as ShardTotals;
@@ -55,7 +55,7 @@ it("batches and schedules have each of their figures", () => {
     ...{ "gauge schedule_next_seconds": 25, "gauge schedule_late_seconds": 24 },
     ...{ "counter schedule_ticks how=put": 19, "counter schedule_ticks how=missed": 20 },
     ...{ "counter schedule_ticks how=duplicate": 21, "counter schedule_refusals": 22 },
-    "counter schedule_runs": 23,
+    ...{ "counter schedule_runs": 23, "counter schedule_ticks how=skipped": 26 },
   };
   assert.deepEqual(samplesOf(flowFamilies(FLOWS)), expected);
   const { "gauge schedule_next_seconds": _, ...without } = expected;
