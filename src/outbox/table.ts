@@ -72,7 +72,8 @@ CREATE OR REPLACE TRIGGER ${channel}_notify AFTER INSERT ON ${table}
 ) SELECT tube FROM found WHERE tube IS NOT NULL`,
     lock: `SELECT tube FROM unnest($1::text[]) AS tube
 WHERE pg_try_advisory_xact_lock(hashtextextended(tube, '${table}'::regclass::oid::bigint))`,
-    // The rows of the suffix stay behind, so each tube keeps its order.
+    // The rows of the suffix stay behind, so each tube keeps its order. LIMIT 1 keeps PostgreSQL
+    // from reading the whole table: of a large backlog, it expects far more rows than there are.
     take: `WITH locked AS MATERIALIZED (
   SELECT wanted.place, row.id, row.bytes FROM unnest($1::text[], $2::int[]) WITH ORDINALITY AS wanted(tube, most, place),
   LATERAL (
@@ -80,10 +81,11 @@ WHERE pg_try_advisory_xact_lock(hashtextextended(tube, '${table}'::regclass::oid
     WHERE tube = wanted.tube ${BYTES} AND error IS NULL ORDER BY id LIMIT wanted.most FOR UPDATE SKIP LOCKED
   ) AS row
 ), counted AS (SELECT id, place, bytes, sum(bytes) OVER (ORDER BY place, id) AS total FROM locked)
-SELECT id, tube, pri, delay, ttr, options, key, bytes,
+SELECT counted.id, tube, pri, delay, ttr, options, key, bytes,
   CASE WHEN bytes <= ${BODY_BYTES_MAX} THEN body END AS body,
   CASE WHEN bytes <= ${BODY_BYTES_MAX} THEN body_bytes END AS body_bytes
-FROM counted JOIN ${table} USING (id) WHERE total - bytes < $3 ORDER BY place, id`,
+FROM counted, LATERAL (SELECT * FROM ${table} WHERE id = counted.id LIMIT 1) AS row
+WHERE total - bytes < $3 ORDER BY place, counted.id`,
     remove: `DELETE FROM ${table} WHERE id = ANY($1::bigint[])`,
     setAside: `UPDATE ${table} AS row SET error = refusal.error, refused_at = clock_timestamp()
 FROM unnest($1::bigint[], $2::text[]) AS refusal(id, error) WHERE row.id = refusal.id`,

@@ -100,6 +100,20 @@ describe("outbox", { skip: missing(NEEDS_POSTGRES) ?? false }, () => {
     return replies;
   };
 
+  it("reads the rows of a round by their ids, also of a large backlog that was analyzed", async () => {
+    const table = `outbox_${++tables}`;
+    const { create, take } = statementsFor(table);
+    await postgres.query(`${create}
+INSERT INTO ${table} (tube, body) SELECT 'load-' || i % 10, i FROM generate_series(1, 100000) AS i`);
+    await postgres.query(`ANALYZE ${table}`);
+    const tubes = Array.from({ length: 10 }, (_, tube) => `load-${tube}`);
+    const values = [tubes, tubes.map(() => 400), 4 << 20];
+    const plan = (await postgres.query(`EXPLAIN ${take}`, values)).map((row) => row["QUERY PLAN"]).join("\n");
+    // Without the condition, it would walk the whole index.
+    assert.match(plan, /Index Scan using outbox_\d+_pkey.*\n *Index Cond: \(id = counted\.id\)/, plan);
+    assert.doesNotMatch(plan, /Seq Scan/);
+  });
+
   it("puts rows with all that they say, and deletes them", async (t) => {
     const bench = await benchFor(t);
     bench.relay();

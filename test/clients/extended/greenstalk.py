@@ -41,6 +41,7 @@ assert facts["attempts"] == 1
 
 # Give it back with a reason: the policy decides when it comes back.
 queue.ask(b"release %d 0 0 reason=SMTP%%20550:%%20no%%20such%%20user" % job.id, b"RELEASED")
+# page: end
 
 # A batch: the callback is ready when all members are deleted.
 queue.ask(b"open-batch import-7", b"OPENED")
@@ -48,7 +49,6 @@ for row in (b"1", b"2"):
     queue.put_in(b"rows", row, b"batch=import-7")
 queue.put_in(b"done", b"import 7 is done", b"after=import-7")
 queue.ask(b"commit-batch import-7", b"COMMITTED")
-# page: end
 
 # A schedule.
 queue.ask(b"set-schedule nightly reports 0 0 600 2 cron=30_2_*_*_* tz=Europe/Berlin\r\n{}", b"SET")
