@@ -239,6 +239,10 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "what a worker holds at a cancel is spared unlogged": 44,
   "a member that expires and is buried is still open": 4,
   "a job that comes back does not get its key": 129,
+  "a cancelled job stays where its holder buries it": 9,
+  "another time to live saves a cancelled job": 5,
+  "a second reason replaces the first": 3,
+  "a job that is given again shows the progress of the last worker": 6,
 };
 
 describe("simulation", () => {
