@@ -99,10 +99,8 @@ interface Waiter {
   readonly timer: NodeJS.Timeout | undefined;
 }
 
-/** There was no connection for too long. To users, it is a ConnectionLost like the others. */
-class Offline extends ConnectionLost {
-  override name = "ConnectionLost";
-}
+/** There was no connection for too long: a ConnectionLost whose name says so. */
+class Offline extends ConnectionLost {}
 
 /** Maximum of commands that wait for a connection. */
 const WAITING_MAX = 10_000;

@@ -42,6 +42,7 @@ describe("a server that is not up yet", () => {
         error.message,
         new RegExp(`^no connection within \\d+ ms: connect ECONNREFUSED 127\\.0\\.0\\.1:${port}$`),
       );
+      assert.equal(error.name, "Offline");
       return error instanceof ConnectionLost;
     });
   });
