@@ -653,8 +653,6 @@ export class QueueCore extends ShardState {
     // The log treats reserved jobs as ready; this one must not return as buried or delayed after a
     // restart.
     if (state !== JobState.Ready) this.records?.updated(slot);
-    // A job that costs less may be next now.
-    else this.serveIfLimited(this.tubeOf(slot), nowMs);
     return Outcome.Done;
   }
 

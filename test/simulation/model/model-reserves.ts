@@ -271,7 +271,6 @@ export class ModelReserves {
     this.#model.waiting.hold(job, session, nowMs);
     // It comes back ready, as a job that was reserved does, and not as what it was before.
     if (!wasReady) this.#model.log.keep(job);
-    else this.#model.waiting.serve(job.tube, nowMs);
     return "done";
   }
 }

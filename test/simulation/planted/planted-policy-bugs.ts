@@ -297,10 +297,6 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
       extras.extraCost[row] = cost;
     };
   }),
-  plantedInEngine("a cheaper job that is next after a reserve by id is not given", (engine) => {
-    const reserveJob = engine.reserveJob.bind(engine);
-    engine.reserveJob = (...args) => unserved(engine, () => reserveJob(...args));
-  }),
   plantedInEngine("the rate of a group is ignored", (engine) => {
     onGroups(engine, (groups) => {
       groups.took = () => {};
@@ -311,9 +307,6 @@ export const PLANTED_POLICY_BUGS: readonly PlantedBug[] = [
       groups.refillNext = () => {};
       Object.defineProperty(groups, "nextAtMs", { value: Number.POSITIVE_INFINITY });
     });
-  }),
-  plantedInEngine("a group whose bucket is empty gets a full one when it has jobs again", ({ tubes }) => {
-    tubes.retiredBuckets.keep = () => {};
   }),
   plantedInPolicies("a pattern reaches the first shard only", ({ shards }) => {
     for (const { tubeSetter, engine } of shards.slice(1)) {
