@@ -75,16 +75,18 @@ export class ModelQueues {
 
   /** Only a put says what a group weighs. */
   joinGroup(job: ModelJob, isPut = true): void {
-    const { tube } = job;
-    if (job.policy.group !== "" && tube.groups === undefined) {
-      tube.groups = new ModelGroups(
-        () => this.jobsOf(tube),
-        () => tube.resolved.values,
-        this.#model.groupBucketsOf(tube.name),
-      );
-      tube.wasLimited = true;
-    }
-    tube.groups?.joined(job, isPut);
+    if (job.policy.group !== "") this.makeGroups(job.tube);
+    job.tube.groups?.joined(job, isPut);
+  }
+
+  makeGroups(tube: ModelTube): void {
+    if (tube.groups !== undefined) return;
+    tube.groups = new ModelGroups(
+      () => this.jobsOf(tube),
+      () => tube.resolved.values,
+      this.#model.groupBucketsOf(tube.name),
+    );
+    tube.wasLimited = true;
   }
 
   buryLast(job: ModelJob): void {

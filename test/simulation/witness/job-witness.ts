@@ -75,7 +75,13 @@ export class JobWitness {
     const shard = this.#witness.shard;
     this.#witness.watch("put", ([session, job, body, nowMs, tubeName, attributes], outcome, seen) => {
       if (outcome === Outcome.NoRoom) {
-        this.#witness.follow(seen, () => model.timers.runDue(shard, nowMs));
+        this.#witness.follow(seen, () => {
+          model.timers.runDue(shard, nowMs);
+          // A put that the log has no room for may have brought the first group of its tube.
+          for (const tube of model.tubes.values())
+            if (this.#witness.engine.tubes.get(tube.name)?.groups !== undefined)
+              model.queues.makeGroups(tube);
+        });
         this.#witness.sink.putRefused(session.index);
         return;
       }
