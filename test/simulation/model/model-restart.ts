@@ -77,6 +77,8 @@ export class ModelRestart {
       const others = this.#model.keys.filter((key) => key.tube === left.tube && key.key === left.key);
       const other = others.find((key) => key !== left);
       if (other === undefined) continue;
+      const hasPassed = !other.isHeld && other.id !== left.id && other.untilMs < left.untilMs;
+      if (hasPassed) continue;
       this.#model.keys = this.#model.keys.filter((key) => key !== left);
       if (other.id !== left.id || other.untilMs > 0) this.#model.orphans.push(left);
       else Object.assign(other, { record: left.record, untilMs: left.untilMs });
