@@ -2,7 +2,7 @@
 // batch become ready or are buried; members of a cancelled batch are removed.
 
 import { assert } from "../base/assert.ts";
-import { type BatchFacts, BatchState } from "../protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../schema/batch.ts";
 import { ENDS } from "./jobs/ends.ts";
 import type { IndexPlace } from "./jobs/job-index.ts";
 import { FlowFlag, JobState, NO_SLOT, rowOf } from "./jobs/job-table.ts";

@@ -19,7 +19,7 @@
 // complete.
 
 import type { Memory } from "../base/bytes.ts";
-import type { BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
+import type { BatchFacts, BatchOutcome, BatchState } from "../schema/batch.ts";
 import { RecordKind } from "./record.ts";
 
 export const TALLY_BYTES = 32;

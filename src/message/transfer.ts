@@ -22,8 +22,8 @@
 //             offset  4  uint8    why the rest were not: an Outcome
 
 import { latin1 } from "../base/bytes.ts";
-import type { BatchFacts, BatchOutcome, BatchState } from "../protocol/batch-facts.ts";
 import type { Span } from "../protocol/request.ts";
+import type { BatchFacts, BatchOutcome, BatchState } from "../schema/batch.ts";
 import { BATCH_COUNTS, type BatchCounts } from "../schema/batch.ts";
 
 export const TransferMessage = {

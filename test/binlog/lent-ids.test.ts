@@ -8,7 +8,7 @@ import { appendBatch } from "../../src/binlog/live/whole-job.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { FRAME_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { putRecordBytes } from "../../src/message/record.ts";
-import { BatchOutcome, BatchState } from "../../src/protocol/batch-facts.ts";
+import { BatchOutcome, BatchState } from "../../src/schema/batch.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";

@@ -30,13 +30,13 @@ import {
   tubeBytesOf,
   UPDATE_BYTES_MAX,
 } from "../../src/message/record.ts";
-import { BatchOutcome, BatchState } from "../../src/protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
   findAttribute,
 } from "../../src/protocol/job-attribute.ts";
+import { BatchOutcome, BatchState } from "../../src/schema/batch.ts";
 import { eachJobCounter, fixedCounters, JobCounter } from "../../src/schema/job.ts";
 import { jobsOfLog, jobText, recoveredTexts } from "./model.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";

@@ -6,7 +6,7 @@ import { segmentName } from "../../base/text.ts";
 import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.ts";
 import { decodeLogBatchHeader, type LogBatchHeader } from "../../message/log-batch.ts";
 import { createdAtMsOf, RECORD_ID_AT, UPDATE_BYTES } from "../../message/record.ts";
-import type { BatchFacts } from "../../protocol/batch-facts.ts";
+import type { BatchFacts } from "../../schema/batch.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
 import {
   decodeHeader,

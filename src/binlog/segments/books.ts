@@ -10,7 +10,7 @@ import {
   RecordKind,
   SETTING_HEADER_BYTES,
 } from "../../message/record.ts";
-import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../../schema/batch.ts";
 import type { Handle } from "../disk/disk.ts";
 import { EXTRA_REMEMBERED, EXTRA_SCHEDULE, FRAME_BYTES, HEADER_BYTES } from "./segment-format.ts";
 

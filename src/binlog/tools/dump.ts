@@ -8,7 +8,6 @@ import { segmentName } from "../../base/text.ts";
 import type { LoggedBatch, Tally } from "../../message/flow-record.ts";
 import { encodePutHead, putRecordBytes, type RecordFields, RecordState } from "../../message/record.ts";
 import { readSchedule, TICK_MS_MAX } from "../../message/schedule-record.ts";
-import { type BatchFacts, BatchState } from "../../protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_BYTES_MAX,
@@ -18,6 +17,7 @@ import {
 } from "../../protocol/job-attribute.ts";
 import { JOB_BYTES_MAX_LIMIT, U32_MAX } from "../../protocol/limits.ts";
 import { isTubeName } from "../../protocol/tube-name.ts";
+import { type BatchFacts, BatchState } from "../../schema/batch.ts";
 import { FIXED_COUNTERS, fixedCounters, JOB_COUNTERS, type JobCounters } from "../../schema/job.ts";
 import { BinlogError } from "../disk/binlog-error.ts";
 import { forgetStarts } from "../disk/checked-json.ts";

@@ -5,9 +5,9 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes } from "../../base/bytes.ts";
-import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import { DeathReason } from "../../protocol/job-attribute.ts";
 import { Span } from "../../protocol/request.ts";
+import { BatchOutcome, BatchState } from "../../schema/batch.ts";
 import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { ENDS, type End, KeyAfter, MemberAfter } from "../jobs/ends.ts";
 import { ExtraFlag, FlowFlag, JobState, type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";

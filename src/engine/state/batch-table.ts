@@ -1,8 +1,8 @@
 // A batch as one shard knows it.
 
 import { assert } from "../../base/assert.ts";
-import { type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { BatchCounts } from "../../schema/batch.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../schema/batch.ts";
 import { SortedNumbers } from "../jobs/job-index.ts";
 import { FlowFlag, type JobPage, JobState, type JobTable, rowOf } from "../jobs/job-table.ts";
 import type { JobAttributes } from "../jobs/new-job.ts";

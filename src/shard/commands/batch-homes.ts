@@ -16,9 +16,15 @@ import {
   writeBatchReport,
   writeBatchState,
 } from "../../message/transfer.ts";
-import { type BatchFacts, BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import type { Span } from "../../protocol/request.ts";
-import { addBatchCounts, type BatchCounts, emptyBatchCounts } from "../../schema/batch.ts";
+import {
+  addBatchCounts,
+  type BatchCounts,
+  type BatchFacts,
+  BatchOutcome,
+  BatchState,
+  emptyBatchCounts,
+} from "../../schema/batch.ts";
 import type { RecordLog } from "../records/record-log.ts";
 
 /** A command that waits for the sums of a round. */

@@ -3,11 +3,11 @@
 import { assert } from "../../base/assert.ts";
 import type { BatchRow, BatchTable } from "../../engine/state/batch-table.ts";
 import { OpenBatchView } from "../../message/request.ts";
-import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
 import { LIST_LIMIT_USUAL, OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { BatchCounts } from "../../schema/batch.ts";
+import { BatchOutcome, BatchState } from "../../schema/batch.ts";
 import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { Asker } from "./batch-homes.ts";

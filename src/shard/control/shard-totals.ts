@@ -24,7 +24,7 @@ import {
 } from "../../message/control.ts";
 import { createHistogram } from "../../message/histogram.ts";
 import { BucketCounts } from "../../message/log-figures.ts";
-import { BatchOutcome, BatchState } from "../../protocol/batch-facts.ts";
+import { BatchOutcome, BatchState } from "../../schema/batch.ts";
 import { eachOf } from "../../schema/names.ts";
 import { COUNTERS, TUBE_COUNTERS } from "../../schema/tube.ts";
 import { REFUSAL_WORDS } from "../schedules/schedule-listing.ts";

@@ -36,7 +36,6 @@ import {
 } from "../../message/record.ts";
 import { SCHEDULE_HEAD_BYTES_MAX, writeProgress, writeSchedule } from "../../message/schedule-record.ts";
 import { binlogRole, ControlWord, Counter, countersOf, type Topology } from "../../message/topology.ts";
-import type { BatchFacts } from "../../protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   ATTRIBUTE_UNIT,
@@ -49,6 +48,7 @@ import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
 import { FileTable } from "../../ring/job-directory.ts";
 import { isLent, JobIds, LentIds } from "../../ring/job-ids.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
+import type { BatchFacts } from "../../schema/batch.ts";
 import { FIXED_COUNTERS } from "../../schema/job.ts";
 
 // Converts a job's row to the fields of a record.

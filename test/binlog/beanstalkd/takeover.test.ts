@@ -13,7 +13,7 @@ import { RealBackgroundSync } from "../../../src/binlog/disk/real-disk.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { encodeBatch } from "../../../src/message/flow-record.ts";
 import { RecordState } from "../../../src/message/record.ts";
-import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/schema/batch.ts";
 import { canRun, NEEDS } from "../../support/machine/need.ts";
 import { temporaryFolder } from "../../support/machine/temporary-folder.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";

@@ -22,13 +22,13 @@ import {
   RecordState,
 } from "../../../src/message/record.ts";
 import { writeProgress, writeSchedule } from "../../../src/message/schedule-record.ts";
-import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import {
   ALL_ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
   FIRST_MUTABLE_ATTRIBUTE,
 } from "../../../src/protocol/job-attribute.ts";
+import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/schema/batch.ts";
 import { FIXED_COUNTERS } from "../../../src/schema/job.ts";
 import { jobsOfBatch } from "../../support/recovered-jobs.ts";
 import { jobText } from "../model.ts";

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { FlowFlag, JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { type BatchRow, WAITS_UNTIL_MS } from "../../../src/engine/state/batch-table.ts";
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../src/schema/batch.ts";
 
 interface Found {
   open: number;

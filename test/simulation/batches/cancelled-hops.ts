@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { FlowFlag, JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../src/schema/batch.ts";
 import type { Asker } from "../../../src/shard/commands/batch-homes.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 

@@ -1,7 +1,6 @@
 // Planted bugs that the simulation of batches must find.
 
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
-import { emptyBatchCounts } from "../../../src/schema/batch.ts";
+import { BatchState, emptyBatchCounts } from "../../../src/schema/batch.ts";
 import type { Asker } from "../../../src/shard/commands/batch-homes.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 

@@ -1,6 +1,6 @@
 // Jobs, tubes, sessions and waits of the model, and what its calls return.
 
-import type { BatchFacts } from "../../../src/protocol/batch-facts.ts";
+import type { BatchFacts } from "../../../src/schema/batch.ts";
 import type { State } from "./job-state.ts";
 import type { KeptKey, KeptPolicy } from "./kept-policy.ts";
 import type { ModelBucket } from "./model-bucket.ts";

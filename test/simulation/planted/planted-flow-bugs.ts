@@ -3,7 +3,7 @@
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { JobState } from "../../../src/engine/jobs/job-table.ts";
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../src/schema/batch.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { FlowFlag, JobState, NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { BatchRow } from "../../../src/engine/state/batch-table.ts";
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../src/schema/batch.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 
 export class FlowWitness {

@@ -6,7 +6,7 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import { FlowFlag, JobState, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { BatchRow } from "../../../src/engine/state/batch-table.ts";
 import type { Tube } from "../../../src/engine/tubes/tube.ts";
-import { BatchState } from "../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../src/schema/batch.ts";
 import { eachOf } from "../../../src/schema/names.ts";
 import { COUNTERS, TUBE_COUNTERS } from "../../../src/schema/tube.ts";
 import type { CheckedEngine } from "./checked-engine.ts";

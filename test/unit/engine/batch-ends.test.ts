@@ -8,8 +8,8 @@ import { Outcome } from "../../../src/engine/jobs/ends.ts";
 import { JobState, NO_SLOT } from "../../../src/engine/jobs/job-table.ts";
 import { JobAttributes } from "../../../src/engine/jobs/new-job.ts";
 import type { Session } from "../../../src/engine/state/session.ts";
-import { BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { ATTRIBUTE_BYTES_MAX, AttributeWriter } from "../../../src/protocol/job-attribute.ts";
+import { BatchOutcome, BatchState } from "../../../src/schema/batch.ts";
 import { fixedCounters } from "../../../src/schema/job.ts";
 import { EngineBench } from "./engine-bench.ts";
 

@@ -16,10 +16,16 @@ import {
 import * as flow from "../../../src/message/transfer.ts";
 import * as claims from "../../../src/message/transfer.ts";
 import * as transfers from "../../../src/message/transfer.ts";
-import { type BatchFacts, BatchOutcome, BatchState } from "../../../src/protocol/batch-facts.ts";
 import { Request, Span } from "../../../src/protocol/request.ts";
 import { createRing, RingReader, RingWriter } from "../../../src/ring/ring.ts";
-import { addBatchCounts, type BatchCounts, emptyBatchCounts } from "../../../src/schema/batch.ts";
+import {
+  addBatchCounts,
+  type BatchCounts,
+  type BatchFacts,
+  BatchOutcome,
+  BatchState,
+  emptyBatchCounts,
+} from "../../../src/schema/batch.ts";
 
 const U32 = 2 ** 32 - 2;
 const LONG = 2 ** 52 + 1;

@@ -1,7 +1,7 @@
 // What the end of a batch does to jobs in the model.
 
 import assert from "node:assert/strict";
-import { BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { BatchState } from "../../../../src/schema/batch.ts";
 import { waits } from "../job-order.ts";
 import type { ModelCommands } from "../model-commands.ts";
 import type { ModelLog } from "../model-log.ts";

@@ -2,8 +2,8 @@
 // learns from the engines what was decided, and says whether it may be.
 
 import assert from "node:assert/strict";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { FAILURES_MAX } from "../../../../src/protocol/job-failure.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import type { ModelLog } from "../model-log.ts";
 import type { ModelQueues } from "../model-queues.ts";
 import type { ModelState } from "../model-state.ts";

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { appendBatch } from "../../../../src/binlog/live/whole-job.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import { jobsOfLog } from "../../../binlog/model.ts";
 import { openSample, virtualOptions } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";

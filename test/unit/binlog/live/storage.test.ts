@@ -10,7 +10,7 @@ import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { emptyLog } from "../../../../src/binlog/segments/books.ts";
 import { encodeBatch } from "../../../../src/message/flow-record.ts";
 import { LogBatchKind, logBatchesOf } from "../../../../src/message/log-batch.ts";
-import { type BatchFacts, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../../../../src/schema/batch.ts";
 import { jobsOfLog } from "../../../binlog/model.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";

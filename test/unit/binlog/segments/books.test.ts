@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BatchIndex, type Segment, SegmentTable } from "../../../../src/binlog/segments/books.ts";
-import { type BatchFacts, BatchState } from "../../../../src/protocol/batch-facts.ts";
+import { type BatchFacts, BatchState } from "../../../../src/schema/batch.ts";
 
 const STATE_BYTES = 100;
 const TALLY_BYTES = 40;

@@ -8,8 +8,8 @@ import { ENDS, Outcome } from "../../../../src/engine/jobs/ends.ts";
 import { JobState } from "../../../../src/engine/jobs/job-table.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
 import { Travel } from "../../../../src/engine/transfers.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { readFailures } from "../../../../src/protocol/job-failure.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import { fixedCounters } from "../../../../src/schema/job.ts";
 import { figures, TracedEngine } from "../traced-engine.ts";
 

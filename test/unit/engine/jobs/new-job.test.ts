@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { Attribute, metaOf } from "../../../../src/protocol/job-attribute.ts";
 import { OnDuplicate } from "../../../../src/protocol/option-rows.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import { TracedEngine } from "../traced-engine.ts";
 
 const KEY = Buffer.from("k");

@@ -9,9 +9,9 @@ import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
 import { spanOf } from "../../../../src/engine/policies/policies.ts";
 import type { Session } from "../../../../src/engine/state/session.ts";
 import { Travel } from "../../../../src/engine/transfers.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { DeathReason } from "../../../../src/protocol/job-attribute.ts";
 import type { Span } from "../../../../src/protocol/request.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import { fixedCounters } from "../../../../src/schema/job.ts";
 import { TracedEngine } from "../traced-engine.ts";
 

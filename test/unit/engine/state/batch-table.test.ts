@@ -5,9 +5,9 @@ import { it } from "node:test";
 import { latin1 } from "../../../../src/base/bytes.ts";
 import { BYTES_OF, type Engine } from "../../../../src/engine/engine.ts";
 import { Schedule } from "../../../../src/engine/schedules.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../../../src/protocol/limits.ts";
 import { Missed } from "../../../../src/protocol/schedule-options.ts";
+import { BatchOutcome, BatchState } from "../../../../src/schema/batch.ts";
 import { memoryInUse, settledBytes } from "../../../support/machine/memory-in-use.ts";
 import { EngineBench } from "../engine-bench.ts";
 

@@ -12,10 +12,14 @@ import {
   TransferMessage,
   writeBatchReport,
 } from "../../../../src/message/transfer.ts";
-import { BatchOutcome, BatchState } from "../../../../src/protocol/batch-facts.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { createRing, EMPTY, RingReader } from "../../../../src/ring/ring.ts";
-import { type BatchCounts, emptyBatchCounts } from "../../../../src/schema/batch.ts";
+import {
+  type BatchCounts,
+  BatchOutcome,
+  BatchState,
+  emptyBatchCounts,
+} from "../../../../src/schema/batch.ts";
 import {
   BatchHomes,
   type BatchHomesOptions,
