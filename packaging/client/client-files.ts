@@ -78,8 +78,8 @@ function declarations(): Map<string, string> {
 
 /**
  * Returns the declarations that a program can reach: others are of parts that no type names. Only
- * those of the first module, and of what it exports, are for readers and keep their comments, and
- * values besides types.
+ * those of the first module, and of what it exports, are for readers and keep their comments; their
+ * modules keep values besides types.
  */
 function reached(first: string, all: ReadonlyMap<string, string>): Map<string, string> {
   const names = new Set([first]);
@@ -93,10 +93,15 @@ function reached(first: string, all: ReadonlyMap<string, string>): Map<string, s
       .replace(/^export declare const (\w+): .*;\n/gm, (line, name) =>
         text.includes(`typeof ${name}`) ? line : "",
       );
+  const shown = new Set(all.get(first)!.match(/\w+/g));
+  const withoutOthers = (text: string): string =>
+    text.replace(/^export (?:declare class|interface) (\w+).*?^}\n/gms, (declared, name) =>
+      shown.has(name) ? declared : declared.replace(/^\t+\/\*\*.*?\*\/\n/gms, ""),
+    );
   return new Map(
     [...all]
       .filter(([name]) => names.has(name))
-      .map(([name, text]) => [name, isRead(name) ? text : typesOf(text)]),
+      .map(([name, text]) => [name, isRead(name) ? withoutOthers(text) : typesOf(text)]),
   );
 }
 

@@ -168,6 +168,8 @@ export const CONSTANT: readonly string[] = [
   "list-tube-used",
   "reserve-job",
   "kick-job",
+  "touch-job",
+  "cancel-job",
   "name",
   "quit",
   "extensions",

@@ -22,6 +22,7 @@ const BODIES: Readonly<Record<string, object | null>> = {
   "POST /v1/leases/{lease}/touch": null,
   "POST /v1/leases": { delete: [] },
   "DELETE /v1/jobs/{id}": null,
+  "POST /v1/jobs/{id}/cancel": null,
   "POST /v1/jobs/{id}/kick": null,
   "POST /v1/jobs/{id}/release": null,
   "POST /v1/jobs/{id}/move": { to: "u" },

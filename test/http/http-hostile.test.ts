@@ -300,7 +300,7 @@ describe("HTTP and hostile clients", () => {
     it(`many requests of ${path} in one packet, whose answers wait for the first`, {
       skip: skipVariant(index, 2),
     }, async () => {
-      for (let n = 0; n < 75; n++)
+      for (let n = 0; n < 65; n++)
         await server.ask(`/v1/tubes/listed-${n}-${"x".repeat(150)}/jobs`, { json: { body: "x" } });
       // The table of tubes is up to 0.2 s old.
       let length = 0;

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { eventually } from "../support/eventually.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
@@ -36,8 +37,10 @@ describe("cancelling jobs over HTTP", () => {
     assert.deepEqual([gone.status, gone.json.code], [404, "job-not-found"]);
     const { totals, details } = (await server.ask("/v1/tubes/waiting")).json;
     assert.deepEqual([totals.cancels, totals.deletes, details?.cancelled], [1, 0, 1]);
-    const { text } = await server.ask("/metrics/tubes");
-    assert.match(text, /^runnerbean_tube_cancels_total\{tube="waiting"\} 1$/m);
+    await eventually("the metric counts it", async () => {
+      const { text } = await server.ask("/metrics/tubes");
+      return /^runnerbean_tube_cancels_total\{tube="waiting"\} 1$/m.test(text);
+    });
   });
 
   it("tells the worker of a lease at its next touch, with the reason", async () => {

@@ -22,6 +22,7 @@ const withoutStyle = (text: string): string => text.replaceAll(/\p{Cc}\[\d+m/gu,
 const COMMANDS: Readonly<Record<string, readonly string[][]>> = {
   backup: [["out"]],
   batch: [["list"], ["show", "x"], ["open", "x"], ["commit", "x"], ["cancel", "x"]],
+  cancel: [["1"]],
   check: [["--tube", "t", "--ready-warn", "1"]],
   clear: [["t", "--yes"]],
   close: [["0.1.1"]],

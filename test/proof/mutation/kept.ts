@@ -30,7 +30,6 @@ const ROWS: readonly (readonly [file: string, code: string, what: readonly strin
   ["access/token-file.ts", "const ms = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;", ["DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.N → (Date.parse(`${text}T00:00:00Z`))"], "the next line refuses each text that isn't written as the day is"],
   ["engine/state/ready-order.ts", "else for (const tube of readyTubes) if (watched.has(tube)) this.#append(tube);", ["if (watched.has(tube)) → true"], "the choice leaves out a tube that isn't watched"],
   ["engine/state/ready-order.ts", "if (this.#size <= 2 * watched + CAPACITY_MIN) return;", ["2 * watched + CAPACITY_MIN: + → -"], "the order is made anew more often than needed"],
-  ["engine/queues/job-groups.ts", "if (group.isBlocked === this.#isAtLimit(number, group)) continue;", ["if (group.isBlocked === this.#isAtLimit(number, group)) → false"], "only saves a change to what is so already"],
   ["engine/schedules.ts", "for (let at = 0; at + 2 <= fixed.length; at += 2 + fixed[at + 1]!)", ["2 → (2 + 1)"], "the attributes of a schedule have values, and fill their list"],
   ["engine/policies/unique-keys.ts", "return holds || untilMs > 0 ? { id, record: NO_RECORD, holds, untilMs, isGuess: false } : undefined;", ["0 → 1"], "a key whose time is over is forgotten before the first command"],
   ["engine/jobs/job-table.ts", "const buffer = new ArrayBuffer(rows * 17);", ["17 → (17 + 1)"], "a block with bytes to spare"],
