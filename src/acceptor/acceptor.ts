@@ -498,7 +498,13 @@ export class Acceptor {
   }
 
   #serveOne(client: AcceptedHandle, place: number): void {
-    if (!this.#admission.isProxied(place, peerAddress(client))) {
+    const address = peerAddress(client);
+    // No rule could tell whether it may come in, and nobody reads its replies.
+    if (address === undefined) {
+      client.close();
+      return;
+    }
+    if (!this.#admission.isProxied(place, address)) {
       this.#serveNamed(client, place, undefined);
       return;
     }
@@ -519,7 +525,8 @@ export class Acceptor {
 
   /** Serves a client of a listener or a server with access rules. */
   #letIn(client: AcceptedHandle, place: number, { peer, listener, bytes }: ConnectionContext): void {
-    const entry = this.#admission.admit(place, peerAddress(client));
+    const address = peerAddress(client);
+    const entry = address === undefined ? "gone" : this.#admission.admit(place, address);
     if (typeof entry === "string") {
       client.close();
       return;

@@ -398,13 +398,20 @@ export class Schedules {
   }
 
   #tick(schedule: Schedule, nowMs: number, wallMs: number): void {
+    if (this.#isLeftOut(schedule, wallMs)) return;
+    if (schedule.facts.overlap === Overlap.Skip) this.#fireAlone(schedule, nowMs, wallMs);
+    else this.#fire(schedule, this.tickAfter(schedule, schedule.nextMs), nowMs, wallMs);
+  }
+
+  /** Returns whether a tick puts no job, because it is too late or another one is due, too. */
+  #isLeftOut(schedule: Schedule, wallMs: number): boolean {
     const afterMs = this.tickAfter(schedule, schedule.nextMs);
     if (this.#passesOver(schedule, afterMs, wallMs)) this.#pass(schedule, afterMs, wallMs);
     else if (schedule.facts.missed === Missed.None && wallMs - schedule.nextMs > LATE_MS_MAX) {
       this.#miss(schedule, 1);
       this.#settle(schedule, afterMs, wallMs);
-    } else if (schedule.facts.overlap === Overlap.Skip) this.#fireAlone(schedule, nowMs, wallMs);
-    else this.#fire(schedule, afterMs, nowMs, wallMs);
+    } else return false;
+    return true;
   }
 
   /** Puts the job of a tick unless a job of the schedule exists, here or on another shard. */
@@ -427,7 +434,8 @@ export class Schedules {
     schedule.isAsking = false;
     if (this.table.get(schedule.name) !== schedule) return;
     if (schedule.isFrozen || schedule.paused || schedule.nextMs > wallMs) this.table.setTimer(schedule);
-    else this.#decide(schedule, existsThere, nowMs, wallMs);
+    // The answer may have waited for a disk until the tick was too late.
+    else if (!this.#isLeftOut(schedule, wallMs)) this.#decide(schedule, existsThere, nowMs, wallMs);
   }
 
   #decide(schedule: Schedule, existsThere: boolean, nowMs: number, wallMs: number): void {

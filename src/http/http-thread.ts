@@ -442,6 +442,7 @@ export class HttpThread {
   async #listen(early: readonly (EarlyPort | undefined)[]): Promise<void> {
     // Orders from before are obeyed first: a connection that waits may ask for what they change.
     await nextTurn();
+    if (this.#state.phase === "stopping") return;
     const listening: string[] = [];
     for (const [index, listener] of this.#listeners.entries()) {
       try {

@@ -32,15 +32,14 @@ export class ProxiedHttp {
       const serve = (): void => {
         for (const listener of listeners) listener.call(server, socket);
       };
-      if (!this.#isProxied(socket)) serve();
+      // Asks the handle: the socket would remember the answer.
+      const handle = handleOf(socket);
+      const address = handle === null ? "" : peerAddress(handle);
+      // The client has reset the connection, and nobody knows whose requests it brought.
+      if (address === undefined) socket.destroy();
+      else if (this.#proxies?.includes(address) !== true) serve();
       else this.#sockets.read(socket, (bytes) => this.#serve(socket, bytes, serve), this.#onFailure);
     });
-  }
-
-  /** Asks the handle: the socket would remember the answer. */
-  #isProxied(socket: Socket): boolean {
-    const handle = handleOf(socket);
-    return handle !== null && this.#proxies?.includes(peerAddress(handle)) === true;
   }
 
   #serve(socket: Socket, bytes: Buffer | undefined, serve: () => void): void {

@@ -84,7 +84,7 @@ WHERE pg_try_advisory_xact_lock(hashtextextended(tube, '${table}'::regclass::oid
 SELECT counted.id, tube, pri, delay, ttr, options, key, bytes,
   CASE WHEN bytes <= ${BODY_BYTES_MAX} THEN body END AS body,
   CASE WHEN bytes <= ${BODY_BYTES_MAX} THEN body_bytes END AS body_bytes
-FROM counted, LATERAL (SELECT * FROM ${table} WHERE id = counted.id LIMIT 1) AS row
+FROM counted, LATERAL (SELECT * FROM ${table} WHERE id = counted.id LIMIT 1 FOR UPDATE) AS row
 WHERE total - bytes < $3 ORDER BY place, counted.id`,
     remove: `DELETE FROM ${table} WHERE id = ANY($1::bigint[])`,
     setAside: `UPDATE ${table} AS row SET error = refusal.error, refused_at = clock_timestamp()

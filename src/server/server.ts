@@ -290,6 +290,7 @@ class Server {
     if (this.#options.replicate !== undefined) new FrozenPorts(this.#topology, this.#acceptors, this.#log);
     loadTimeZonesSoon();
     const httpWhere = await http?.listening;
+    if (this.#stopping) return;
     if (!isLoaded) beginColdPhase(() => this.#messages());
     const where = listeners.map((each) => each.where).join(", ");
     notifySystemd("ready", `serves on ${where}`);

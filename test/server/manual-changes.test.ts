@@ -123,6 +123,18 @@ describe("the audit of commands", () => {
     );
   });
 
+  it("has the cancellation of a job that a worker holds", async () => {
+    const worker = await connect();
+    const { line } = await worker.ask("put-in-tube held 0 0 60 1\r\nx");
+    const id = line.split(" ")[1];
+    await worker.ask(`reserve-job ${id}`);
+    assert.equal((await client.ask(`cancel-job ${id} reason=late`)).line, "CANCELLING");
+    const [{ method, what, status }] = await items();
+    assert.deepEqual([method, what, status], ["cancel-job", { id, reason: "late" }, 200]);
+    await worker.ask(`delete ${id}`);
+    worker.close();
+  });
+
   it("has neither refused changes nor the work of workers", async () => {
     const before = (await items()).length;
     await client.ask("use work");

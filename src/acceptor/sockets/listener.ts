@@ -115,11 +115,14 @@ export function peerName(client: AcceptedHandle): string {
   return `${family === "IPv6" && !address.startsWith("::ffff:") ? `[${address}]` : address.replace("::ffff:", "")}:${port}`;
 }
 
-/** Returns the client's address, or "" for a unix socket. */
-export function peerAddress(client: AcceptedHandle): string {
+/**
+ * Returns the client's address, or "" for a unix socket; undefined if the system no longer knows it,
+ * because the client has reset the connection.
+ */
+export function peerAddress(client: AcceptedHandle): string | undefined {
   const out: PeerName = {};
-  client.getpeername?.(out);
-  return out.address ?? "";
+  const failed = client.getpeername?.(out) ?? 0;
+  return failed === 0 ? (out.address ?? "") : undefined;
 }
 
 // Events that transports report to their thread.

@@ -90,7 +90,8 @@ export class ManualChanges {
   answered({ op, change }: CommandByHand, bytes: Uint8Array, start: number, length: number): void {
     const [word, count = ""] = latin1(bytes, start, start + Math.min(length, REPLY_BYTES_MAX)).split(/[ \r]/);
     const [usual, counted] = ROWS[op]!.replies[0]!.split(" ");
-    if (word !== usual) return;
+    // A held job is cancelled, too.
+    if (word !== usual && word !== "CANCELLING") return;
     if (counted === "<count>" || counted === "<deleted>") change.affected = Number(count);
     this.#tell(change);
   }

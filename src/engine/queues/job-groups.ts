@@ -344,9 +344,14 @@ export class JobGroups {
     if (!this.#byTurns && number !== NO_GROUP && this.#jobs.costOf(slot) > 1) this.#goByTurns();
     this.#change(number, (group) => {
       // The group's turn can't be earlier than its first job.
-      if (group.ready.size === 0) group.turn = Math.max(group.turn, this.#virtualTime);
+      if (group.ready.size === 0) group.turn = Math.max(group.turn, this.#earliestTurn);
       group.ready.push(slot);
     });
+  }
+
+  /** With costs, a group with small jobs is behind the others' average, and must stay so. */
+  get #earliestTurn(): number {
+    return this.#virtualTime - (this.#byTurns ? BEHIND_MAX : 0);
   }
 
   #goByTurns(): void {
@@ -377,12 +382,13 @@ export class JobGroups {
     assert(all > 0, "the group of a job has weight");
     this.#change(number, (group) => {
       group.inWork += cost;
-      const start = Math.max(group.turn, this.#virtualTime - (this.#byTurns ? BEHIND_MAX : 0));
+      const start = Math.max(group.turn, this.#earliestTurn);
       group.turn = start + cost / group.weight;
+      this.#virtualTime += cost / all;
+      if (!this.#byTurns) return;
       const others = this.#heap.top < 0 ? start : this.#group(this.#heap.top).turn;
-      if (this.#byTurns) this.#virtualTime = Math.max(this.#virtualTime, Math.min(start, others));
+      this.#virtualTime = Math.max(this.#virtualTime, Math.min(start, others));
     });
-    if (!this.#byTurns) this.#virtualTime += cost / all;
     this.forgetPassed(FORGOTTEN_AT_ONCE);
   }
 

@@ -304,6 +304,7 @@ const addCancel: Routes = (api, service) => {
       if (line === "NOT_FOUND") throw noSuchJob(id);
       if (line === "OUT_OF_MEMORY")
         throw new Problem("out-of-memory", `There is no memory to mark job ${id}.`);
+      if (!/^CANCELL(?:ED|ING)$/.test(line)) throw new Error(`the reply to cancel-job was ${line}`);
       return { held: line === "CANCELLING" };
     },
   );

@@ -147,7 +147,10 @@ export class ControlHandler implements ControlAnswerer {
     leases: ({ changes }) =>
       atOnce<"leases">(() => {
         const { shard, leaseSession } = this.#options;
-        return changes.map((change) => changeLease(shard, leaseSession, change));
+        const outcomes = changes.map((change) => changeLease(shard, leaseSession, change));
+        // That its job was cancelled may not be in the log yet.
+        if (outcomes.some((outcome) => typeof outcome !== "boolean")) this.#recordsBefore = 0;
+        return outcomes;
       }),
     "give-back": ({ jobs }) =>
       atOnce<"give-back">(() => {

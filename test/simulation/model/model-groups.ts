@@ -139,7 +139,11 @@ export class ModelGroups<Job extends GroupedJob> {
   becameReady({ policy: { group, cost } }: Job): void {
     if (group !== NO_GROUP && cost > 1) this.#byTurns = true;
     if (this.#ready(group).length === 1)
-      this.#group(group).turn = Math.max(this.#group(group).turn, this.#time);
+      this.#group(group).turn = Math.max(this.#group(group).turn, this.#earliest);
+  }
+
+  get #earliest(): number {
+    return this.#time - (this.#byTurns ? COST_MAX : 0);
   }
 
   /** Notes a job that was given out. */
@@ -150,14 +154,15 @@ export class ModelGroups<Job extends GroupedJob> {
     });
     const all = new Set([...gives, own]);
     const group = this.#group(own);
-    const start = Math.max(group.turn, this.#time - (this.#byTurns ? COST_MAX : 0));
+    const start = Math.max(group.turn, this.#earliest);
     group.turn = start + cost / group.weight;
+    this.#time += cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
     if (this.#byTurns) {
-      // Time is the turn of the first of them.
+      // Time is at least the turn of the first of them.
       const others = this.#firstOf(gives.filter((key) => key !== own));
       const next = others === undefined ? start : this.#group(others.policy.group).turn;
       this.#time = Math.max(this.#time, Math.min(start, next));
-    } else this.#time += cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    }
     this.#bucketOf(own)?.take(nowMs, cost);
     this.left();
   }

@@ -684,6 +684,23 @@ describe("a schedule with overlap=skip", () => {
     assert.deepEqual(asked, ["s", "s"]);
   });
 
+  it("leaves a tick out that an answer came too late for, as without a question", () => {
+    for (const [missed, fired] of [
+      [Missed.None, 0],
+      [Missed.Once, 0],
+      [Missed.All, 1],
+    ] as const) {
+      const bench = new Bench();
+      const { schedules } = bench.engine;
+      schedules.askOthers = () => {};
+      bench.plan("s", { ...alone, missed });
+      tick(bench, 10);
+      const lateMs = 10 + 2 * LATE_MS_MAX;
+      schedules.answered(bench.at("s"), false, lateMs, lateMs);
+      assert.equal(bench.at("s").fired, fired, `missed=${missed}`);
+    }
+  });
+
   it("asks again if it was paused, frozen or set back meanwhile, and forgets it if it is gone", () => {
     const bench = new Bench();
     const { schedules } = bench.engine;

@@ -97,6 +97,10 @@ class Model {
   #time = 0;
   #byTurns = false;
 
+  get #earliest(): number {
+    return this.#time - (this.#byTurns ? COST_MAX : 0);
+  }
+
   inWork(key: string): number {
     const held = [...this.jobs.values()].filter((job) => job.held && job.key === key);
     return held.reduce((sum, { cost }) => sum + cost, 0);
@@ -128,7 +132,7 @@ class Model {
     if (job.key !== "" && job.cost > 1) this.#byTurns = true;
     const group = this.#group(job.key);
     const others = this.#ready(job.key).filter((each) => each !== job);
-    if (others.length === 0) group.turn = Math.max(group.turn, this.#time);
+    if (others.length === 0) group.turn = Math.max(group.turn, this.#earliest);
   }
 
   next(beyondLimits = false): ModelJob | undefined {
@@ -161,13 +165,14 @@ class Model {
     });
     const all = new Set([...waiting, job.key]);
     const group = this.#group(job.key);
-    const start = Math.max(group.turn, this.#time - (this.#byTurns ? COST_MAX : 0));
+    const start = Math.max(group.turn, this.#earliest);
     group.turn = start + job.cost / group.weight;
+    this.#time += job.cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
     if (this.#byTurns) {
       const others = this.#firstOf(waiting.filter((key) => key !== job.key));
       const next = others === undefined ? start : this.#group(others.key).turn;
       this.#time = Math.max(this.#time, Math.min(start, next));
-    } else this.#time += job.cost / [...all].reduce((sum, key) => sum + this.#group(key).weight, 0);
+    }
     this.#forget();
   }
 
@@ -330,6 +335,22 @@ describe("JobGroups", () => {
         t.diagnostic(told);
         for (const share of shares) assert.ok(Math.abs(share * 3 - 1) <= 0.02, told);
       }
+  });
+
+  it("serves a backlog beside groups that are always new, and forgets those, with costs", () => {
+    const bench = new Bench();
+    for (let i = 0; i < 100; i++) bench.put("backlog", 1, 0, 2);
+    let served = 0;
+    for (let n = 0; n < 1000; n++) {
+      // Two new groups wait at any time.
+      bench.put(`new ${n}`, 1, 0, 2);
+      const slot = bench.take();
+      if (bench.ready.groups.describe(bench.ready.groupOf(slot))!.key === "backlog") served++;
+      bench.end(slot);
+    }
+    assert.ok(served >= 20, `${served} jobs of the backlog in 1000`);
+    while (bench.ready.size > 0) bench.end(bench.take());
+    assert.ok(bench.ready.groups.size <= 20, `${bench.ready.groups.size} groups without jobs`);
   });
 
   it("serves a small group after at most one job per worker of a large one", () => {

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Packr } from "msgpackr/pack";
+import { Outcome } from "../../../../src/engine/jobs/ends.ts";
 import type { Questions, Verb } from "../../../../src/message/control.ts";
 import { ReplyPort, ResponseFlag } from "../../../../src/message/response.ts";
 import { createRing, RingReader } from "../../../../src/ring/ring.ts";
@@ -15,7 +16,8 @@ it("an answer to a change waits for all records: what it misses, another may hav
   const ring = createRing(1 << 16);
   const port = new ReplyPort(ring);
   const reader = new RingReader(ring);
-  const { engine } = new EngineBench();
+  const bench = new EngineBench();
+  const { engine } = bench;
   const shard = { engine, records: { lastNumber: 5 }, nowMs: 0, portCount: 1, leaseSession: 0 };
   const handler = new ControlHandler({
     shard,
@@ -36,5 +38,11 @@ it("an answer to a change waits for all records: what it misses, another may hav
   assert.equal(waits("job-act", { id: ID, act: "delete", force: false }), true);
   // A lease ends with its time, whatever becomes of its job, and a touch must not wait for a disk.
   assert.equal(waits("leases", { changes: [{ act: "touch", id: ID, reserves: 1 }] }), false);
+  const holder = bench.session(0, "a", "a");
+  const id = bench.put(holder);
+  assert.equal(bench.reserveJob(holder, id), "done");
+  assert.equal(engine.cancel(id, new Uint8Array(0), 0), Outcome.Marked);
+  const told = { changes: [{ act: "touch", id, reserves: 1 }] } as const;
+  assert.equal(waits("leases", told), true, "it says that the job was cancelled");
   assert.equal(waits("job", { id: ID, bodyMax: 0 }), false, "it only reads");
 });
