@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { statSync, writeFileSync } from "node:fs";
+import { connect as connectSocket } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
@@ -227,6 +228,21 @@ auth = "token"
       const client = await WireClient.connect({ path: socketPath });
       assert.equal(await lineOf(client, `auth ${worker.secret}`), "AUTHENTICATED");
       client.close();
+    });
+
+    it("executes nothing of connections that are reset before it knows where they come from", async () => {
+      const reset = (): Promise<void> =>
+        new Promise((resolve) => {
+          const socket = connectSocket(guarded.ports[1]!, "127.0.0.1", () => {
+            socket.write("use outside\r\nput 0 0 60 1\r\nx\r\n", () => socket.resetAndDestroy());
+          });
+          socket.on("error", () => {});
+          socket.on("close", () => resolve());
+        });
+      for (let round = 0; round < 10; round++) await Promise.all(Array.from({ length: 50 }, reset));
+      const open = await connect(2);
+      assert.equal(await lineOf(open, "stats-tube outside"), "NOT_FOUND");
+      open.close();
     });
 
     it("closes connections outside the allow-list at once, and logs it", async () => {
