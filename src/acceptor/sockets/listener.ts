@@ -116,8 +116,8 @@ export function peerName(client: AcceptedHandle): string {
 }
 
 /**
- * Returns the client's address, or "" for a unix socket; undefined if the system no longer knows it,
- * because the client has reset the connection.
+ * Returns the client's address, or "" for a unix socket; undefined if the system no longer knows
+ * it, because the client has reset the connection.
  */
 export function peerAddress(client: AcceptedHandle): string | undefined {
   const out: PeerName = {};
