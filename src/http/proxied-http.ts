@@ -45,7 +45,8 @@ export class ProxiedHttp {
   #serve(socket: Socket, bytes: Buffer | undefined, serve: () => void): void {
     if (bytes !== undefined) socket.unshift(bytes);
     serve();
-    socket.resume();
+    // Node's TLS takes the bytes in the next tick. A socket that flows before would drop them.
+    process.nextTick(() => socket.resume());
   }
 
   stop(): void {

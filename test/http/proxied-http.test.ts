@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
 import { eventually } from "../support/eventually.ts";
@@ -95,15 +96,30 @@ it("HTTPS takes the header before TLS", { skip }, async (t) => {
   const server = await startServer({ kind: "ours", flags });
   t.after(() => server.stop());
   const [, port] = await untilItSays(server, /https:\/\/127\.0\.0\.1:(\d+)/);
-  const plain = await WireClient.connect({ port: Number(port), host: "127.0.0.1", localAddress: PROXY });
-  plain.socket.removeAllListeners("data");
-  plain.send(HEADER);
-  const ca = readFileSync(files.ca);
-  const secure = connectTls({ socket: plain.socket, ca, servername: "localhost" });
-  const client = new WireClient(secure);
-  client.send(REQUEST);
-  assert.match((await client.readUntil("\r\n")).toString(), /^HTTP\/1.1 20[04]/);
-  client.send("GET /v1/audit HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  await client.readUntil("203.0.113.7");
-  client.close();
+  // The header comes alone, or the handshake comes with it.
+  for (let round = 0; round < 10; round++)
+    await overTls(Number(port), readFileSync(files.ca), round % 2 === 0);
 });
+
+async function overTls(port: number, ca: Buffer, isApart: boolean): Promise<void> {
+  const plain = await WireClient.connect({ port, host: "127.0.0.1", localAddress: PROXY });
+  plain.socket.removeAllListeners("data");
+  if (!isApart) plain.socket.cork();
+  plain.send(HEADER);
+  if (isApart) await nextTurn();
+  const secure = connectTls({ socket: plain.socket, ca, servername: "localhost" });
+  process.nextTick(() => plain.socket.uncork());
+  const client = new WireClient(secure);
+  const answerTo = async (request: string): Promise<string> => {
+    client.send(request);
+    const head = (await client.readUntil("\r\n\r\n")).toString();
+    const length = Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? 0);
+    return head + (await client.readBytes(length)).toString();
+  };
+  assert.match(await answerTo(REQUEST), /^HTTP\/1.1 20[04]/);
+  // A change is noted once its answer has left, and another request may overtake that.
+  await eventually("the change has the client's address", async () =>
+    (await answerTo("GET /v1/audit HTTP/1.1\r\nHost: localhost\r\n\r\n")).includes("203.0.113.7"),
+  );
+  client.close();
+}
