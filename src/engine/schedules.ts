@@ -170,6 +170,8 @@ export class ScheduleTable {
   readonly held = new Set<Schedule>();
   /** Schedules that have missed ticks, until they put a job or are paused. */
   readonly missing = new Set<Schedule>();
+  /** Schedules without a timer, because other shards decide when they go on. */
+  readonly #heldUp = new Set<Schedule>();
 
   constructor(bodies: BodyArena) {
     this.#bodies = bodies;
@@ -210,6 +212,7 @@ export class ScheduleTable {
     this.refused.delete(schedule);
     this.held.delete(schedule);
     this.missing.delete(schedule);
+    this.#heldUp.delete(schedule);
     assert(this.textBytes >= 0, "the sums of schedules add up");
     this.#bodies.free(schedule.body);
   }
@@ -222,6 +225,7 @@ export class ScheduleTable {
     // In `timers`, these are at their next attempt, or absent.
     for (const { nextMs } of this.refused) earliestMs = Math.min(earliestMs, nextMs);
     for (const { nextMs } of this.behind) earliestMs = Math.min(earliestMs, nextMs);
+    for (const { nextMs, paused } of this.#heldUp) if (!paused) earliestMs = Math.min(earliestMs, nextMs);
     return Math.max(0, wallMs - earliestMs);
   }
 
@@ -268,6 +272,8 @@ export class ScheduleTable {
     this.behind.delete(schedule);
     const atMs = Math.max(schedule.nextMs, retryAtMs);
     assert(!Number.isNaN(atMs), "the next tick of a schedule is a time, or never");
+    if (schedule.isHeldUp) this.#heldUp.add(schedule);
+    else this.#heldUp.delete(schedule);
     this.timers.set(schedule.timer, schedule.isHeldUp ? Number.POSITIVE_INFINITY : atMs);
   }
 

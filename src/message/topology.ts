@@ -96,10 +96,8 @@ export const ControlWord = {
   ScheduleMoves: 304,
   /** The same for jobs. */
   JobMoves: 320,
-  /** The same for jobs that schedules have put. */
-  ScheduledMoves: 336,
 } as const;
-const CONTROL_WORDS = 352;
+const CONTROL_WORDS = 336;
 
 /** Float64 counters per role. Each role writes its own, and any acceptor may read them. */
 export const COUNTERS_PER_ROLE = 320;

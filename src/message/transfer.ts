@@ -39,7 +39,7 @@ export const TransferMessage = {
   BatchState: 8,
   BatchReport: 9,
   BatchIdle: 10,
-  /** Whether a shard has a job of the schedule with this name; and the answer, a byte. */
+  /** Whether a shard has a job of a schedule, and the answer: see OverlapQuestions. */
   AskJobs: 11,
   TellJobs: 12,
 } as const;

@@ -420,12 +420,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
     shard: number,
   ): TransferReceiver {
     const moves = new JobIds(this.controlWords.words, ControlWord.JobMoves);
-    const scheduledMoves = new JobIds(this.controlWords.words, ControlWord.ScheduledMoves);
-    const { scheduled } = this.engine;
-    let arrivals = 0;
     const onArrived = (id: number): void => {
-      if (scheduled.arrivals !== arrivals) scheduledMoves.take();
-      arrivals = scheduled.arrivals;
       // First: a list of jobs may omit one on its old shard once the directory names the new one.
       moves.take();
       directory?.set(id, shard);
@@ -452,7 +447,6 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
     assert(shard < topology.shards, "the shard is part of the topology");
     const ids = new JobIds(this.controlWords.words, ControlWord.JobIds);
     const moves = new JobIds(this.controlWords.words, ControlWord.ScheduleMoves);
-    const scheduledMoves = new JobIds(this.controlWords.words, ControlWord.ScheduledMoves);
     return new ShardSchedules({
       engine,
       replies,
@@ -468,7 +462,6 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
       // Numbers of schedules are in the log, so they must keep rising after a restart, as ids do.
       nextNumber: () => ids.take(),
       onMove: () => moves.take(),
-      scheduledMoves: () => scheduledMoves.next,
       takeJobId,
     });
   }

@@ -12,8 +12,8 @@ const AT = 0x40;
 
 export class ScheduledJobs {
   readonly #jobs = new Map<string, number>();
-  /** How many have come from other shards. */
-  arrivals = 0;
+  /** Schedules that ticks ask about: how many do, and the jobs that have arrived meanwhile. */
+  readonly #watches = new Map<string, { questions: number; arrivals: number }>();
 
   /** Number of schedules with jobs. */
   get size(): number {
@@ -40,9 +40,31 @@ export class ScheduledJobs {
     else this.#jobs.delete(name);
   }
 
-  /** Notes that a job with these attributes comes from another shard. */
+  /** Begins to count a schedule's jobs that arrive from other shards, until as many `unwatch`. */
+  watch(schedule: string): void {
+    const watch = this.#watches.get(schedule);
+    if (watch === undefined) this.#watches.set(schedule, { questions: 1, arrivals: 0 });
+    else watch.questions++;
+  }
+
+  unwatch(schedule: string): void {
+    const watch = this.#watches.get(schedule);
+    assert(watch !== undefined && watch.questions > 0, "a question that ends has begun");
+    if (--watch.questions === 0) this.#watches.delete(schedule);
+  }
+
+  /** Returns how many jobs of a watched schedule have arrived from other shards. */
+  arrivals(schedule: string): number {
+    const watch = this.#watches.get(schedule);
+    assert(watch !== undefined, "arrivals are counted while a question is open");
+    return watch.arrivals;
+  }
+
+  /** Notes that a job with these attributes arrives from another shard. */
   noteArrival(bytes: Uint8Array, length: number): void {
-    if (scheduleOf(bytes, length) !== "") this.arrivals++;
+    if (this.#watches.size === 0) return;
+    const watch = this.#watches.get(scheduleOf(bytes, length));
+    if (watch !== undefined) watch.arrivals++;
   }
 }
 

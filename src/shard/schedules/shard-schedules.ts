@@ -422,8 +422,6 @@ interface ShardSchedulesOptions {
   readonly nextNumber: () => number;
   /** Called before other shards forget a schedule that has moved here. */
   readonly onMove: () => void;
-  /** Returns how many jobs of schedules have moved to another shard, of all shards. */
-  readonly scheduledMoves: () => number;
 }
 
 export class ShardSchedules {
@@ -454,7 +452,6 @@ export class ShardSchedules {
     });
     this.overlaps = new OverlapQuestions({
       ...options,
-      schedules,
       scheduled: engine.scheduled,
       lastRecord,
       // Without room for the records of a tick, the tick waits, and asks again.

@@ -729,6 +729,30 @@ describe("a schedule with overlap=skip", () => {
     schedules.answered(schedule, false, 24, 24);
     assert.deepEqual([schedule.fired, table.size], [0, 0]);
   });
+
+  it("is late while other shards hold it up", () => {
+    const bench = new Bench();
+    const { schedules } = bench.engine;
+    const { table } = schedules;
+    schedules.askOthers = () => {};
+    const schedule = bench.planned("s", alone);
+    schedule.freezers.set(1, 7);
+    table.setTimer(schedule);
+    assert.deepEqual([table.lateMs(9), table.lateMs(30)], [0, 20], "frozen");
+    schedule.freezers.clear();
+    table.setTimer(schedule);
+    tick(bench, 10);
+    assert.equal(table.lateMs(40), 30, "asked about");
+    schedules.pause(schedule);
+    assert.equal(table.lateMs(40), 0);
+    schedules.resume(schedule, 9);
+    schedules.answered(schedule, false, 11, 11);
+    assert.deepEqual([schedule.fired, table.lateMs(11)], [1, 0]);
+    schedule.freezers.set(1, 8);
+    table.setTimer(schedule);
+    schedules.delete(schedule);
+    assert.equal(table.lateMs(100), 0);
+  });
 });
 
 describe("schedules are late", () => {

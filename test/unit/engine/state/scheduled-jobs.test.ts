@@ -23,8 +23,22 @@ it("ScheduledJobs counts jobs by the schedule that their first meta names", () =
   assert.ok(scheduled.has("a@b"));
   scheduled.remove(first.bytes, first.length);
   assert.deepEqual([scheduled.size, scheduled.has("a@b")], [0, false]);
-  scheduled.noteArrival(first.bytes, first.length);
-  assert.equal(scheduled.arrivals, 1);
+});
+
+it("ScheduledJobs counts arrivals of a schedule's jobs while somebody asks about it", () => {
+  const scheduled = new ScheduledJobs();
+  const { bytes, length } = attributesOf("schedule:a@now");
+  const other = attributesOf("schedule:b@now");
+  scheduled.noteArrival(bytes, length);
+  for (let questions = 0; questions < 2; questions++) {
+    scheduled.watch("a");
+    scheduled.noteArrival(bytes, length);
+    scheduled.noteArrival(other.bytes, other.length);
+  }
+  scheduled.unwatch("a");
+  assert.equal(scheduled.arrivals("a"), 2);
+  scheduled.unwatch("a");
+  assert.throws(() => scheduled.arrivals("a"), /while a question is open/);
 });
 
 it("ScheduledJobs counts no other jobs", () => {
@@ -40,8 +54,7 @@ it("ScheduledJobs counts no other jobs", () => {
   ]) {
     const { bytes, length } = attributesOf(...pairs);
     scheduled.add(bytes, length);
-    scheduled.noteArrival(bytes, length);
+    assert.equal(scheduled.size, 0, pairs.join());
     scheduled.remove(bytes, length);
-    assert.deepEqual([scheduled.size, scheduled.arrivals], [0, 0], pairs.join());
   }
 });
