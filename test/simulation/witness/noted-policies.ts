@@ -111,20 +111,14 @@ export const compared = (
   };
 };
 
+const COUNTS = ["duplicates", "rejected", "expired", "dead", "cancelled"] as const;
+
 /** Settings of a tube, each with its source, and its counts. */
 export function settingsAt({ policy, counts, groups }: Tube): object {
   const sources = [...(policy?.sources ?? [])];
   return {
     settings: Object.fromEntries(sources.map(([name, source]) => [name, [policy![name], source]])),
-    counts: [
-      counts.duplicates,
-      counts.rejected,
-      counts.expired,
-      counts.dead,
-      counts.cancelled,
-      counts.movedIn,
-      counts.movedOut,
-    ],
+    counts: [...COUNTS.map((name) => counts[name]), counts.movedIn, counts.movedOut],
     groups: [groups?.size ?? 0, hasRate(policy) ? "by time" : (groups?.blocked ?? 0)],
   };
 }
@@ -142,15 +136,7 @@ export function settingsOf({
   const names = Object.keys(sources) as SettingName[];
   return {
     settings: Object.fromEntries(names.map((name) => [name, [values[name], sources[name]]])),
-    counts: [
-      counts.duplicates,
-      counts.rejected,
-      counts.expired,
-      counts.dead,
-      counts.cancelled,
-      movedIn,
-      movedOut,
-    ],
+    counts: [...COUNTS.map((name) => counts[name]), movedIn, movedOut],
     groups: [groups?.count ?? 0, hasRate(values) ? "by time" : (groups?.blocked(0) ?? 0)],
   };
 }
