@@ -134,6 +134,7 @@ class Simulation extends SimulationState {
       else model.restart.restore(each, started);
     }
     model.restart.endRestore();
+    ledger?.noteStart(model.log.kept);
   }
 
   /** Ticks whose jobs have gone with the process come again, unless their schedule is past them. */
@@ -184,6 +185,7 @@ class Simulation extends SimulationState {
       this.acts.stopClients();
       server.stop();
       this.guard(() => server.settle());
+      log.ledger.noteUnseen();
       server.stopLog();
       this.guard(() => server.settle());
       if (server.logEnd !== "closed") {

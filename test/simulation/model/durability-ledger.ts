@@ -45,6 +45,10 @@ export class DurabilityLedger {
   /** Changes of the engine's call that the model followed last. */
   lastCall: readonly OwedChange[] = [];
   readonly #log = new LogModel();
+  /** Jobs and keys at the start of the present process, after all changes since. */
+  readonly #present = new Map<number, string>();
+  /** The place of the first change after the last connection was closed. */
+  #unseenFrom = 0;
   /** Records made in the present call, by shard. */
   #made: MadeRecord[][] = [];
   /** Changes by shard and number of their last record, in the present process. */
@@ -123,7 +127,12 @@ export class DurabilityLedger {
       return { ...change, job: job === undefined ? undefined : this.#text(job, place) };
     });
     assert.deepEqual(made, [], "records without a change");
-    for (const change of this.lastCall) this.#owed[shard]!.set(change.n, change);
+    for (const change of this.lastCall) {
+      const { id, job } = change;
+      this.#owed[shard]!.set(change.n, change);
+      if (job === undefined) this.#present.delete(id);
+      else this.#present.set(id, job);
+    }
   }
 
   /**
@@ -305,36 +314,47 @@ export class DurabilityLedger {
     return patterns.map(([pattern, id]) => [pattern, this.#values.get(this.#log.jobs.get(id)!)!]);
   }
 
-  /**
-   * Throws if the state in which a process ended in order is not what the log says: something has
-   * changed without a record. The times of `shifted` differ. A job may also expire while the log is
-   * being closed, too late for a record.
-   */
-  checkStopped(before: readonly Kept[], logMs: number, shifted: ReadonlySet<number>): void {
-    const texts = new Map(before.map((each) => [each.id, JSON.stringify(this.#digested(each))]));
-    const found = new Map([...this.#log.jobs.entries()].filter(([id]) => id > 0));
-    for (const [id, text] of found) {
-      if (texts.has(id)) continue;
-      const kept = JSON.parse(text) as Kept;
-      // The time of a key may be over for the process, and not for the log.
-      const isOver = kept.state === "remembered" && shifted.has(id);
-      const expiresAtMs = kept.state === "remembered" ? 0 : kept.policy.expiresAtMs;
-      if (isOver || (expiresAtMs > 0 && expiresAtMs <= logMs)) found.delete(id);
-    }
-    assert.deepEqual([...found.keys()].sort(), [...texts.keys()].sort(), "jobs and keys after a stop");
-    for (const [id, text] of texts) {
-      const told = (kept: string): Kept => {
-        const comparable = this.#inBatch(toBeKept(JSON.parse(kept) as Kept, logMs));
-        return shifted.has(id) ? timeless(comparable) : comparable;
-      };
-      assert.deepEqual(told(found.get(id)!), told(text), `job ${id} after a stop, and before`);
-    }
+  /** Notes what a process has at its start, by its own clock. */
+  noteStart(kept: readonly Kept[]): void {
+    this.#present.clear();
+    for (const each of kept) this.#present.set(each.id, JSON.stringify(this.#digested(each)));
   }
 
-  /** A start drops the number of a forgotten batch; the job's record in the log keeps it. */
-  #inBatch(kept: Kept): Kept {
-    if (kept.state === "remembered" || this.#log.jobs.has(batchKey(kept.policy.batch))) return kept;
-    return { ...kept, policy: { ...kept.policy, batch: 0, hasEnded: false, isSpared: false } };
+  /** All connections are closed, and the server rests: what changes from here on, nobody sees. */
+  noteUnseen(): void {
+    this.#unseenFrom = this.#changes + 1;
+  }
+
+  /**
+   * Throws if the state in which a process has ended in order is not what its records say:
+   * something has changed without one. The log has taken all of them, but for those of timers that
+   * ended after the last connection was closed: the log may close before. `aheadMs` is by job how
+   * far the clock was ahead that put it.
+   */
+  checkStopped(kept: readonly Kept[], logMs: number, aheadMs: ReadonlyMap<number, number>): void {
+    const taken = new Set(this.#taken.map((record) => this.#change(record)));
+    for (const owed of this.#owed)
+      for (const change of owed.values())
+        assert.ok(
+          taken.has(change) || change.place >= this.#unseenFrom,
+          `a change of job ${change.id} before the stop is not in the log`,
+        );
+    const comparable = (each: Kept): string =>
+      JSON.stringify(toBeKept(each, logMs, aheadMs.get(each.id) ?? 0));
+    const lasts = (each: Kept): boolean => each.state !== "remembered" || each.untilMs > logMs;
+    const told = new Map<number, string>();
+    for (const text of this.#present.values()) {
+      const each = JSON.parse(text) as Kept;
+      if (lasts(each)) told.set(each.id, comparable(each));
+    }
+    const left = kept.filter(lasts);
+    assert.deepEqual(left.map(({ id }) => id).sort(), [...told.keys()].sort(), "jobs and keys at a stop");
+    for (const each of left)
+      assert.deepEqual(
+        JSON.parse(comparable(this.#digested(each))),
+        JSON.parse(told.get(each.id)!),
+        `job ${each.id} at a stop, and in its records`,
+      );
   }
 
   #digested(kept: Kept): Kept {
@@ -375,7 +395,7 @@ function checkOrder(taken: readonly OwedChange[]): void {
  * record, so the count of reservations comes back as it was before, but not that of attempts; nor
  * does the end of a delay, or of a remembered key, which a start sees by its time.
  */
-function toBeKept(kept: Kept, logMs: number): Kept {
+function toBeKept(kept: Kept, logMs: number, aheadMs: number): Kept {
   if (kept.state === "remembered") return kept;
   const { state, deadlineAtMs } = kept;
   const [reserves, ...others] = kept.counts;
@@ -383,32 +403,13 @@ function toBeKept(kept: Kept, logMs: number): Kept {
   const isReady = state === "delayed" && deadlineAtMs <= logMs;
   const now = isReady ? ({ state: "ready", deadlineAtMs: 0 } as const) : { state, deadlineAtMs };
   const { keyState, keyUntilMs } = kept.policy;
-  const isOver = keyState === KeyState.Remembered && keyUntilMs <= logMs;
+  const isOver = keyState === KeyState.Remembered && keyUntilMs <= logMs + aheadMs;
   const key = isOver ? { keyState: KeyState.Lost, keyUntilMs: 0 } : { keyState, keyUntilMs };
   return {
     ...kept,
     ...now,
     counts: [attempts, ...others],
     policy: { ...kept.policy, ...key, attemptsBase: 0 },
-  };
-}
-
-/** Returns the same without times, and without what depends on them. */
-function timeless(kept: Kept): Kept {
-  if (kept.state === "remembered") return { ...kept, untilMs: 0 };
-  const { state, policy } = kept;
-  const failures = policy.failures.map((failure) => ({ ...failure, atMs: 0 }));
-  const { keyState } = policy;
-  const key =
-    keyState === KeyState.Remembered
-      ? KeyState.Lost
-      : keyState === KeyState.HeldFor
-        ? KeyState.Held
-        : keyState;
-  return {
-    ...kept,
-    ...{ state: state === "delayed" ? "ready" : state, deadlineAtMs: 0 },
-    policy: { ...policy, keyState: key, keyUntilMs: 0, expiresAtMs: 0, failures },
   };
 }
 

@@ -135,6 +135,7 @@ export class ModelDuplicates {
     if (put.keyUntilMs === 0) return;
     policy.keyUntilMs = put.keyUntilMs;
     policy.keyUntilLogMs = put.keyUntilMs + this.#model.logOffsetMs;
+    this.#model.aheadMs.delete(job.id);
     const key = this.#model.uniqueKeys.keyOf(job);
     assert.ok(key !== undefined, "a job that is replaced has its key");
     key.untilMs = put.keyUntilMs;

@@ -56,15 +56,6 @@ export class ModelLog {
   }
 
   /**
-   * Ids of which the log may have other times: besides the model's, jobs that left their tube and
-   * came back. Both their record and that of the key have its time.
-   */
-  get shifted(): ReadonlySet<number> {
-    const { shifted, keys } = this.#model;
-    return new Set([...shifted, ...keys.filter(({ record }) => record > 0).map(({ id }) => id)]);
-  }
-
-  /**
    * Returns whether the log is told of each end of a reservation: something is set for the tube, or
    * the job has options.
    */

@@ -44,9 +44,7 @@ export class ModelRestart {
   /** Restores a key whose job is gone, or has left the tube; `started` is for its record. */
   restoreKey({ id, job, tube, key, untilMs }: KeptKey, started: RecordStart): void {
     const names = job === 0 ? { id, record: 0, hasLeft: false } : { id: job, record: id, hasLeft: true };
-    const endsAtMs = sinceStart(untilMs, started);
-    if (isAhead(started) || isPast(endsAtMs)) this.#model.shifted.add(id);
-    this.#model.keys.push({ tube, key, ...names, isHeld: false, untilMs: endsAtMs });
+    this.#model.keys.push({ tube, key, ...names, isHeld: false, untilMs: sinceStart(untilMs, started) });
   }
 
   /**
@@ -95,15 +93,13 @@ export class ModelRestart {
 
   /** Brings a job back after a restart; buried ones in the order of their burial. */
   restore(kept: KeptJob, started: RecordStart): void {
-    const { nowMs } = started;
+    const { nowMs, putAtMs, logOffsetMs } = started;
     const deadlineAtMs = kept.state === "delayed" ? dueAtMs(kept, started) : 0;
     const [reserves, timeouts, releases, buries, kicks] = kept.counts;
     const { id, pri, delaySeconds, ttrSeconds, body } = kept;
-    const isShort = deadlineAtMs > 0 && deadlineAtMs !== kept.deadlineAtMs - started.logOffsetMs;
     this.#restoreOwnKey(id, kept, started);
     const policy = restoredPolicy(kept.policy, started);
-    const isOver = isPast(policy.expiresAtMs) || isPast(sinceStart(policy.keyUntilLogMs, started));
-    if (isShort || isOver || isAhead(started)) this.#model.shifted.add(id);
+    this.#model.aheadMs.set(id, Math.max(0, putAtMs - nowMs - logOffsetMs));
     const tube = this.#model.registry.tube(kept.tube);
     this.#model.flows.entered({ policy }, tube.shard);
     this.#model.jobs.set(id, {
@@ -132,8 +128,6 @@ interface RecordStart {
   readonly logOffsetMs: number;
 }
 
-const isAhead = ({ nowMs, putAtMs, logOffsetMs }: RecordStart): boolean => putAtMs - nowMs > logOffsetMs;
-
 /**
  * Converts a time of the log's clock. If a job is from the future, its clock was ahead, and no time
  * has passed for it.
@@ -146,8 +140,6 @@ function toProcess(atMs: number, { nowMs, putAtMs, logOffsetMs }: RecordStart): 
 function sinceStart(atMs: number, started: RecordStart): number {
   return atMs === 0 ? 0 : Math.max(Number.MIN_VALUE, toProcess(atMs, started));
 }
-
-const isPast = (atMs: number): boolean => atMs === Number.MIN_VALUE;
 
 /** Returns the end of a delay. No more of it remains than was recorded, to a second. */
 function dueAtMs({ deadlineAtMs, delaySeconds }: KeptJob, started: RecordStart): number {

@@ -36,8 +36,8 @@ export class ModelState {
   changes: ModelChange[] = [];
   /** The log's clock minus the model's, ms. */
   readonly logOffsetMs: number;
-  /** Ids of which the log has other times: of a clock that was ahead, or from before this start. */
-  readonly shifted = new Set<number>();
+  /** How far the clock was ahead that put a job from before the start. */
+  readonly aheadMs = new Map<number, number>();
   /** By shard. */
   readonly settings: readonly ModelSettings[];
   keys: ModelKey[] = [];

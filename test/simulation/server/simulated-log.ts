@@ -42,8 +42,6 @@ export class SimulatedLog {
   #lastEnd: ProcessEnd = "stop";
   /** The next power cut tears what was not synced. */
   #tears = false;
-  /** Jobs that were there when the last process ended in order. */
-  #stoppedWith: Parameters<DurabilityLedger["checkStopped"]> | undefined;
 
   constructor(random: SeededRandom, wallClock: WallClockOptions = { steps: false, schedules: false }) {
     this.#random = random;
@@ -143,7 +141,6 @@ export class SimulatedLog {
     this.ledger.settle(recovered, settings, burials, this.#nextId, end);
     this.#server = server;
     this.wallClock.begin(server, this.#newestMs());
-    if (this.#stoppedWith !== undefined) this.ledger.checkStopped(...this.#stoppedWith);
     this.#clockMs = () => server.nowMs;
     const files = new FileTable(server.topology.binlog!.files);
     this.#onFull = (id, segment) => files.set(id, segment);
@@ -274,8 +271,7 @@ export class SimulatedLog {
   end(end: ProcessEnd, nowMs: number, model: Model): void {
     const tears = this.#tears;
     this.#tears = false;
-    this.#stoppedWith =
-      end === "stop" ? [model.log.kept, nowMs + model.logOffsetMs, model.log.shifted] : undefined;
+    if (end === "stop") this.ledger.checkStopped(model.log.kept, nowMs + model.logOffsetMs, model.aheadMs);
     this.#lastEnd = end;
     this.weather.end();
     this.wallClock.end(end, nowMs, this.mayNote);
