@@ -72,8 +72,8 @@ function meaningOfCommand(command: string, rest: string, jobBytesMax: number): L
   const ofSchedules = meaningOfSchedules(command, rest, jobBytesMax);
   if (ofSchedules !== undefined) return ofSchedules;
   if (command === "update-job") return meaningOfUpdate(rest);
-  const steered = STEERED[command];
-  if (steered !== undefined) return meaningOfSteering(command, rest, steered);
+  const ofJob = OF_JOB[command];
+  if (ofJob !== undefined) return meaningOfJob(command, rest, ofJob);
   const ofTube = OF_TUBE[command];
   if (ofTube !== undefined) return meaningOfTube(command, rest, ofTube.options, ofTube.replies);
   if (command === "set-tube") return meaningOfSetTube(rest);
@@ -224,7 +224,7 @@ function meaningOfUpdate(rest: string): LineMeaning {
 }
 
 /** Commands with an id and maybe options (18.14), and what they answer. */
-const STEERED: Readonly<Record<string, readonly [options: Options, replies: readonly string[]]>> = {
+const OF_JOB: Readonly<Record<string, readonly [options: Options, replies: readonly string[]]>> = {
   "touch-job": [
     { progress: numberTo(100n), note: (value) => value === "" || isText(value) },
     ["TOUCHED", "TOUCHED cancelled={any}", "NOT_FOUND"],
@@ -232,7 +232,7 @@ const STEERED: Readonly<Record<string, readonly [options: Options, replies: read
   "cancel-job": [{ reason: isText }, ["CANCELLED", "CANCELLING", "NOT_FOUND"]],
 };
 
-function meaningOfSteering(
+function meaningOfJob(
   command: string,
   rest: string,
   [known, replies]: readonly [options: Options, replies: readonly string[]],

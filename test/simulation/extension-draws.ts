@@ -54,8 +54,8 @@ export class ExtensionDraws {
       batch: this.#simulation.flows ? 8 : 0,
       schedule: this.#simulation.flows ? 4 : 0,
       duplicate: this.#simulation.duplicates ? 6 : 0,
-      cancelJob: this.#simulation.steering ? 5 : 0,
-      touchJob: this.#simulation.steering ? 5 : 0,
+      cancelJob: this.#simulation.cancels ? 5 : 0,
+      touchJob: this.#simulation.cancels ? 5 : 0,
     });
     switch (kind) {
       case "putInTube":

@@ -52,10 +52,10 @@ export interface SimulationOptions {
    */
   readonly duplicates?: boolean;
   /**
-   * Whether clients cancel jobs, and say how far theirs are; every eighth run by default if
+   * Whether clients cancel jobs, and report the progress of theirs; every eighth run by default if
    * `extensions` is left out.
    */
-  readonly steering?: boolean;
+  readonly cancels?: boolean;
   /**
    * Whether the wall clock is set while servers run, and is wrong at some starts, where there is a
    * log; in every fourth run by default if `extensions` is left out.
@@ -105,8 +105,8 @@ export class SimulationState {
   readonly flows: boolean;
   /** Whether puts often have the key of a job that is there. */
   readonly duplicates: boolean;
-  /** Whether clients cancel jobs, and say how far theirs are. */
-  readonly steering: boolean;
+  /** Whether clients cancel jobs, and report the progress of theirs. */
+  readonly cancels: boolean;
   readonly clockSteps: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
@@ -178,7 +178,7 @@ export class SimulationState {
     const wallClock = { steps: this.clockSteps, schedules: this.flows };
     this.log = isLogged ? new SimulatedLog(random, wallClock) : undefined;
     this.duplicates = this.policies && this.#has(options.duplicates, 8, 11);
-    this.steering = this.#has(options.steering, 6, 8);
+    this.cancels = this.#has(options.cancels, 6, 8);
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;

@@ -8,6 +8,7 @@ import { everySecond, inWhole, SKIP_UNTIL_NIGHT, skipVariant } from "../support/
 import { PLANTED_BATCH_BUGS } from "./planted/planted-batch-bugs.ts";
 import type { PlantedBug } from "./planted/planted-bug.ts";
 import { PLANTED_BUGS } from "./planted/planted-bugs.ts";
+import { PLANTED_CANCEL_BUGS } from "./planted/planted-cancel-bugs.ts";
 import { PLANTED_FLOW_BUGS } from "./planted/planted-flow-bugs.ts";
 import { PLANTED_JOB_BUGS } from "./planted/planted-job-bugs.ts";
 import { PLANTED_JOB_MOVE_BUGS } from "./planted/planted-job-move-bugs.ts";
@@ -16,7 +17,6 @@ import { PLANTED_LOOP_BUGS } from "./planted/planted-loop-bugs.ts";
 import { PLANTED_MOVE_BUGS } from "./planted/planted-migration-bugs.ts";
 import { PLANTED_POLICY_BUGS } from "./planted/planted-policy-bugs.ts";
 import { PLANTED_RESTART_BUGS } from "./planted/planted-restart-bugs.ts";
-import { PLANTED_STEERING_BUGS } from "./planted/planted-steering-bugs.ts";
 import { PLANTED_WEIGHT_BUGS } from "./planted/planted-weight-bugs.ts";
 import { parseSteps } from "./shrink.ts";
 import { simulate } from "./simulation.ts";
@@ -292,7 +292,7 @@ describe("simulation with a planted bug (canary)", () => {
     ...PLANTED_RESTART_BUGS,
     ...PLANTED_WEIGHT_BUGS,
     ...PLANTED_FLOW_BUGS,
-    ...PLANTED_STEERING_BUGS,
+    ...PLANTED_CANCEL_BUGS,
   ];
 
   /** Seeds that found bugs after a long search: lines for FOUND_LAST. */

@@ -18,7 +18,7 @@ export interface PlantedBug {
     | "weights"
     | "flows"
     | "duplicates"
-    | "steering"
+    | "cancels"
     | "clockSteps"
   >;
 }

@@ -1,16 +1,15 @@
-// Bugs planted in the cancellation of jobs and in what workers say of theirs, which the simulation
-// must find.
+// Bugs planted in cancellation, progress and notes of jobs, which the simulation must find.
 
 import type { Engine } from "../../../src/engine/engine.ts";
 import { inEachEngine, type PlantedBug } from "./planted-bug.ts";
 
-const STEERING = { extensions: true, policies: true, steering: true, jobMoves: true } as const;
+const CANCELS = { extensions: true, policies: true, cancels: true, jobMoves: true } as const;
 
-const plantedInSteering = (
+const plantedInCancels = (
   name: string,
   plant: (engine: Engine) => void,
   more: Pick<PlantedBug["options"], "durable"> = {},
-): PlantedBug => ({ name, options: { plant: inEachEngine(plant), ...STEERING, ...more } });
+): PlantedBug => ({ name, options: { plant: inEachEngine(plant), ...CANCELS, ...more } });
 
 /** Runs something while no job is seen as cancelled. */
 function unmarked<Result>({ policies }: Engine, run: () => Result): Result {
@@ -23,28 +22,28 @@ function unmarked<Result>({ policies }: Engine, run: () => Result): Result {
   }
 }
 
-export const PLANTED_STEERING_BUGS: readonly PlantedBug[] = [
-  plantedInSteering("a cancelled job stays where its holder buries it", (engine) => {
+export const PLANTED_CANCEL_BUGS: readonly PlantedBug[] = [
+  plantedInCancels("a cancelled job stays where its holder buries it", (engine) => {
     const bury = engine.bury.bind(engine);
     engine.bury = (...args) => unmarked(engine, () => bury(...args));
   }),
-  plantedInSteering("a cancelled job whose reservation ends has expired", (engine) => {
+  plantedInCancels("a cancelled job whose reservation ends has expired", (engine) => {
     const { policies } = engine;
     const ended = policies.reservationEnded.bind(policies);
     policies.reservationEnded = (...args) => unmarked(engine, () => ended(...args));
   }),
-  plantedInSteering("another time to live saves a cancelled job", (engine) => {
+  plantedInCancels("another time to live saves a cancelled job", (engine) => {
     const update = engine.changes.update.bind(engine.changes);
     engine.changes.update = (...args) => unmarked(engine, () => update(...args));
   }),
-  plantedInSteering("a second reason replaces the first", ({ policies }) => {
+  plantedInCancels("a second reason replaces the first", ({ policies }) => {
     const mark = policies.markCancelled.bind(policies);
     policies.markCancelled = (slot, tube, reason) => {
       mark(slot, tube, reason);
       policies.notes.setReason(slot, reason);
     };
   }),
-  plantedInSteering("a job that is given again shows the progress of the last worker", (engine) => {
+  plantedInCancels("a job that is given again shows the progress of the last worker", (engine) => {
     const { notes } = engine.policies;
     const assign = engine.assign.bind(engine);
     engine.assign = (...args) => {
@@ -54,7 +53,7 @@ export const PLANTED_STEERING_BUGS: readonly PlantedBug[] = [
       notes.forget = forget;
     };
   }),
-  plantedInSteering("what is said of a job stays in the arena", ({ bodies, policies: { notes } }) => {
+  plantedInCancels("what is said of a job stays in the arena", ({ bodies, policies: { notes } }) => {
     const { forget } = notes;
     notes.forget = (extras, row) => {
       const { free } = bodies;
@@ -63,7 +62,7 @@ export const PLANTED_STEERING_BUGS: readonly PlantedBug[] = [
       bodies.free = free;
     };
   }),
-  plantedInSteering("the key of a cancelled job stays taken", (engine) => {
+  plantedInCancels("the key of a cancelled job stays taken", (engine) => {
     const { keys } = engine.policies;
     const cancel = engine.cancel.bind(engine);
     engine.cancel = (...args) => {
@@ -75,14 +74,14 @@ export const PLANTED_STEERING_BUGS: readonly PlantedBug[] = [
       return outcome;
     };
   }),
-  plantedInSteering(
+  plantedInCancels(
     "a cancelled job is not logged as such",
     ({ policies: { notes } }) => {
       notes.write = () => {};
     },
     { durable: true },
   ),
-  plantedInSteering(
+  plantedInCancels(
     "the mark of a cancelled job is not logged",
     (engine) => {
       const { policies } = engine;
