@@ -1,5 +1,5 @@
-// A port of the HTTP side that is open before the code behind it is loaded, which takes longer than
-// all else that the server starts with. A client that comes early waits instead of being refused.
+// HTTP port that opens before the code behind it is loaded, so that early clients wait instead of
+// being refused. Loading that code takes longer than everything else at the start.
 
 import net from "node:net";
 

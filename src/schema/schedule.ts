@@ -22,7 +22,7 @@ const ROWS = {
   missedTicks: { at: 2, isListed: true, says: "Ticks that put no job." },
   duplicates: { at: 3, says: "Ticks whose key another job had." },
   refusals: { at: 4, isListed: true, says: "Refused attempts to put a job." },
-  skipped: { at: 5, isListed: true, says: "Ticks that put no job, because another one existed." },
+  skipped: { at: 5, isListed: true, says: "Ticks that put no job, because an earlier one existed." },
 } as const satisfies Readonly<Record<string, CounterRow>>;
 
 export type ScheduleCounter = keyof typeof ROWS;

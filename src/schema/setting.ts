@@ -45,12 +45,12 @@ const ROWS = {
   maxJobs: row("number", { unset: UNLIMITED, label: "jobs at most", hint: "further puts are refused" }),
   maxBytes: row("bytes", { unset: UNLIMITED, label: "bytes at most", hint: "further puts are refused" }),
   maxReserved: row("number", { min: 1, unset: UNLIMITED, label: "reserved at most", hint: "at the same time" }),
-  // Reservations per seconds, and how many at once after a pause.
+  // Reservations per seconds, and how many at once after a quiet time.
   rate: row("rate", { unset: "", label: "rate", hint: "such as 10/1" }),
-  burst: row("number", { min: 1, unset: 1, label: "burst", hint: "jobs at once, after a pause" }),
+  burst: row("number", { min: 1, unset: 1, label: "burst", hint: "jobs at once, after a quiet time" }),
   groupMaxReserved: row("number", { min: 1, unset: UNLIMITED, label: "reserved in a group", hint: "at the same time" }),
   groupRate: row("rate", { unset: "", label: "rate of a group", hint: "such as 10/1" }),
-  groupBurst: row("number", { min: 1, unset: 1, label: "burst of a group", hint: "jobs at once, after a pause" }),
+  groupBurst: row("number", { min: 1, unset: 1, label: "burst of a group", hint: "jobs at once, after a quiet time" }),
   maxGroups: row("number", { unset: GROUPS_MAX, label: "groups at most", hint: "" }),
   paused: row("word", { words: { no: "no", yes: "yes" }, unset: "no", label: "paused", hint: "until it is set again, restarts included" }),
 };

@@ -1,4 +1,4 @@
-// Tests that the ledger of the outbox notices what it is there for.
+// Tests that the ledger of the outbox finds lost, doubled and misplaced rows.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-// Tests that the measurements of the outbox count what they say, at a small size.
+// Tests of the outbox's measurements, at a small size.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,5 +1,5 @@
-// Reads the PROXY headers of connections before anything else reads their bytes. From then on, the
-// handle of a socket names the client that the header names as its peer.
+// Reads the PROXY headers of connections before anything else reads their bytes. From then on, a
+// socket's handle reports the client that the header names as the peer.
 
 import { Socket } from "node:net";
 import { type ProxiedPeer, readProxyHeader } from "../../access/proxy-header.ts";

@@ -1,5 +1,5 @@
-// A log that can get no more room: what it refuses, when it tries again, and what it says. Each
-// change is reported once.
+// State of a log that gets no more room: what it refuses, when it tries again, and what it reports.
+// Each change is reported once.
 //
 // The log keeps the spare room that it needs to empty its oldest segment. Before a record would
 // take some of it, the log compacts at once. The shards wait meanwhile; without the spare room, the

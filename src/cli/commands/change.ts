@@ -31,7 +31,7 @@ function remove(): Command {
 function cancel(): Command {
   return newCommand(
     "cancel <ids...>",
-    "remove jobs that wait, and have the workers of reserved ones told to stop",
+    "remove jobs that wait, and tell the workers of reserved ones to stop",
     { ids: id },
   )
     .option("--reason <text>", "why, for the workers, up to 200 bytes")
@@ -46,7 +46,7 @@ function cancel(): Command {
         const answered = (word: string): string[] => ids.filter((_, at) => replies[at]!.words[0] === word);
         const [held, missing] = [answered("CANCELLING"), answered("NOT_FOUND")];
         printDone("cancelled", ids.length - missing.length, options);
-        if (held.length > 0) tell(`still with their workers, which are told: ${held.join(", ")}`);
+        if (held.length > 0) tell(`held by workers, which are told: ${held.join(", ")}`);
         if (missing.length === 0) return;
         const exitCode = missing.length < ids.length ? ExitCode.Partly : ExitCode.Nothing;
         throw new CommandFailed(`missing: ${missing.join(", ")}`, exitCode);
@@ -79,7 +79,7 @@ function kick(): Command {
 function pause(): Command {
   return newCommand(
     "pause <tube> [time]",
-    "stop reservations from a tube for a while or, without a time, until it is resumed, also over restarts",
+    "stop reservations from a tube for a time or, without one, until it is resumed, even after a restart",
     { tube, time: seconds },
   ).action((name: string, time: string | undefined, options: CommonOptions) =>
     withWire(options, async (session) => {

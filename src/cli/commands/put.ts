@@ -30,7 +30,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   ttl: "time to live: a job that waits longer expires",
   group: "group of the job",
   weight: "weight of the group",
-  cost: "what the job takes of limits and of its group's share",
+  cost: "as how many jobs it counts for limits and its group's share",
   "on-duplicate": "with --unique: what to do with the waiting job that has the key",
   meta: "context of the job; may be repeated",
   "debounce-max": "with --on-duplicate debounce: ready this long after its own put at the latest",

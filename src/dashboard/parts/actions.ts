@@ -25,7 +25,7 @@ export function pauseTubes(tubes: readonly string[], mayLast: boolean): void {
     content:
       () => html`<p>No worker can reserve from ${it}. Reserved jobs stay with their workers, and puts continue.</p>
       ${isLasting ? nothing : numberField("seconds", "Seconds", PAUSE_SECONDS, 1)}
-      ${mayLast ? html`<label class="choice"><input type="checkbox" name="lasting" @change=${toggle}>Until someone resumes ${it}, also over restarts</label>` : nothing}`,
+      ${mayLast ? html`<label class="choice"><input type="checkbox" name="lasting" @change=${toggle}>Until someone resumes ${it}, even after a restart</label>` : nothing}`,
     verb: () => "Pause",
     act: async (form) => {
       const seconds = isLasting ? 0 : Number(input(form, "seconds").value);
@@ -110,7 +110,7 @@ export function cancelJob(id: number, tube: string, isReserved: boolean): void {
     content: () => html`<p>
         ${
           isReserved
-            ? `The worker of job ${id} of ${tube} is told to stop, if it asks. The job is done if the worker finishes it anyway; otherwise it goes and never comes back.`
+            ? `The worker of job ${id} of ${tube} is told to stop at its next touch-job. If it deletes the job anyway, the job is done. Otherwise the job is removed and never comes back.`
             : `This removes job ${id} of ${tube}; you can't undo it.`
         }
       </p>

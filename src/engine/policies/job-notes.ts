@@ -1,5 +1,5 @@
-// What is said of jobs while sessions hold them: progress and a note by the worker, and why a job
-// was cancelled.
+// Notes on jobs that sessions hold: progress and a text from the worker, and the reason of a
+// cancellation.
 //
 // A job with any of these has a cell in the body arena, whose handle is in a column that only pages
 // with such a job have. Without memory, or beyond --max-memory, progress and note go unrecorded: no

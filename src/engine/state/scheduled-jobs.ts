@@ -1,5 +1,5 @@
-// The jobs of each schedule on this shard, in whichever tube and state: a schedule with
-// overlap=skip puts none while there is one. A job says in its `meta` which schedule has put it.
+// Number of jobs of each schedule on this shard, in all tubes and states: a schedule with
+// overlap=skip puts no job while there is one. A job's `meta` says which schedule has put it.
 
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";

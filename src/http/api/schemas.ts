@@ -133,14 +133,16 @@ export const Job = Fields({
   unique: Type.Union([Type.String({ description: "The key from the put." }), Type.Null()]),
   group: Type.Union([Type.String(), Type.Null()]),
   weight: Type.Integer({ description: "Weight of its group; 1 by default." }),
-  cost: Type.Integer({ description: "What it takes of limits and shares; 1 by default." }),
+  cost: Type.Integer({ description: "As how many jobs it counts for limits and shares; 1 by default." }),
   progress: Type.Union([
-    Type.Integer({ minimum: 0, maximum: 100, description: "Percent, as its worker says." }),
+    Type.Integer({ minimum: 0, maximum: 100, description: "Percent, as its worker reported." }),
     Type.Null(),
   ]),
-  note: Type.Union([Type.String({ description: "Of its worker." }), Type.Null()]),
+  note: Type.Union([Type.String({ description: "The note of its worker." }), Type.Null()]),
   cancelled: Type.Union([
-    Type.String({ description: "It goes when its worker has ended; the reason, or an empty string." }),
+    Type.String({
+      description: "Why it was cancelled, or an empty string: the end of its reservation removes it.",
+    }),
     Type.Null(),
   ]),
   batch: Type.Union([Type.String({ description: "The batch that it belongs to." }), Type.Null()]),
@@ -273,7 +275,7 @@ const scheduleFields = {
     description: "What happens to ticks while the server is down or refuses the job.",
   }),
   overlap: Type.Enum([...OVERLAP_WORDS], {
-    description: "skip: a tick puts no job while one of the schedule exists.",
+    description: "skip: a tick puts no job while an earlier job of the schedule exists.",
   }),
   paused: Type.Boolean(),
   next: time("The next tick."),

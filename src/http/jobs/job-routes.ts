@@ -274,7 +274,7 @@ const addCancel: Routes = (api, service) => {
     {
       config: may,
       schema: {
-        summary: "Removes a job that waits; one that a worker holds goes when the worker has ended",
+        summary: "Cancels a job: removes it if it waits, otherwise when its reservation ends",
         params: JobParams,
         body: Type.Optional(
           Type.Union([
@@ -290,7 +290,13 @@ const addCancel: Routes = (api, service) => {
           ]),
         ),
         response: answers(
-          { 200: Fields({ held: Type.Boolean({ description: "A worker holds it, and will be told." }) }) },
+          {
+            200: Fields({
+              held: Type.Boolean({
+                description: "Whether a worker holds it. The worker is told at its next touch.",
+              }),
+            }),
+          },
           ...([404, 503, 507] as const),
         ),
       },

@@ -77,7 +77,7 @@ export const putOptions = {
     Type.Integer({
       minimum: 1,
       maximum: COST_MAX,
-      description: "What it takes of limits and of its group's share; 1 by default.",
+      description: "As how many jobs it counts for limits and its group's share; 1 by default.",
     }),
   ),
 };

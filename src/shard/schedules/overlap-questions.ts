@@ -1,5 +1,5 @@
-// Asks the other shards for jobs of a schedule with overlap=skip, before a tick puts one. Its jobs
-// may have been moved there, or have died there.
+// Asks the other shards whether they have jobs of a schedule with overlap=skip, before a tick puts
+// one. Its jobs may have been moved there, or have died there.
 //
 // One round is not enough. A job that moves meanwhile may be missed by all: the shard that it goes
 // to answers before it arrives, and the one that it comes from when it has left. So each shard also
