@@ -122,6 +122,15 @@ describe("the numbers of src/memory-bounds.md", () => {
   });
 });
 
+describe("docs/security.md", () => {
+  it("has the bytes that --max-memory counts", () => {
+    const page = readFileSync(join(SRC, "../docs/security.md"), "utf8");
+    const figures = /has a fixed figure:\n\n([\s\S]*?)\n\n/.exec(page)?.[1]?.match(/\d+/g)?.map(Number);
+    const { job, extras, tube, setting, watch, group, bucket, retiredLimiter, key } = BYTES_OF;
+    assert.deepEqual(figures, [job, extras, tube, setting, watch, group, bucket, retiredLimiter, key]);
+  });
+});
+
 describe("the check of the table (canary)", () => {
   for (const [bound, wrong] of [
     ["1,000 lines (`ITEMS_MAX`)", ""],
