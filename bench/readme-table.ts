@@ -76,14 +76,13 @@ function tableText(runs: readonly (readonly ResultLine[])[]): string {
     ...any.servers.map((_, index) => figuresText(lines, index, "cpuPerCommand")),
     ...any.servers.map((_, index) => figuresText(lines, index, headline)),
   ]);
+  const range = runs.length === 1 ? "" : "; a range spans the machines, a single figure is of the first";
   return [
     `| ${head.join(" | ")} |`,
     `|---|${"---:|".repeat(head.length - 1)}`,
     ...texts.map((row) => `| ${row.join(" | ")} |`),
     "",
-    wrapped(
-      `Medians; where two figures stand, machines differ. ${runs.map(([line]) => machineText(line!)).join(" ")}`,
-    ),
+    wrapped(`Medians${range}. ${runs.map(([line]) => machineText(line!)).join(" ")}`),
   ].join("\n");
 }
 
@@ -126,8 +125,8 @@ function figuresText(lines: readonly ResultLine[], index: number, name: FigureNa
   const values = servers.flatMap(({ figures }) => figures[name]?.median ?? []);
   if (values.length === 0) return servers.some(({ skipped }) => skipped !== undefined) ? "skipped" : "";
   const unit = name === "commandsPerSecond" ? "/s" : "";
-  const ends = [Math.min(...values), Math.max(...values)].map(
-    (value) => `${formatFigure(name, value)}${unit}`,
-  );
-  return ends[0] === ends[1] ? ends[0]! : ends.join(" to ");
+  const textOf = (value: number): string => `${formatFigure(name, value)}${unit}`;
+  const [low, high] = [textOf(Math.min(...values)), textOf(Math.max(...values))];
+  const shared = high.slice(high.lastIndexOf(" "));
+  return low === high ? low : `${low.endsWith(shared) ? low.slice(0, -shared.length) : low} to ${high}`;
 }
