@@ -42,7 +42,7 @@ function commandListMarkdown(): string {
 
 /** Returns a reply with its wire words as code and the explanation as text. */
 function replyMarkdown(reply: string): string {
-  return reply.replace(/^[A-Z_]+(?: <[a-z]+>)*/, (words) => `\`${words}\``);
+  return reply.replace(/^[A-Z_]+(?: (?:[a-z]+=)?<[a-z ]+>)*/, (words) => `\`${words}\``);
 }
 
 describe("the table of commands", () => {
