@@ -296,7 +296,7 @@ export class AcceptorLoop {
 
   readonly #ringShard = (shard: number): void => {
     const { shards, counters } = this.#options;
-    counters.rang(shards[shard]!.ring());
+    if (shards[shard]!.ring()) counters.woke();
   };
 }
 

@@ -8,7 +8,7 @@
 import { assert } from "../base/assert.ts";
 import { type ColocatedLogRole, type ColocatedRole, Point, type Surroundings } from "../loop/role.ts";
 import { LOG_BATCH_BYTES_MAX, LOG_BATCH_HEADER_BYTES } from "../message/log-batch.ts";
-import { APPEND_HEADER_BYTES, appendedBytes, appendedNumber } from "../message/record.ts";
+import { APPEND_HEADER_BYTES } from "../message/record.ts";
 import {
   backupWords,
   binlogGroup,
@@ -199,22 +199,15 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     this.#firstId = nextId;
   }
 
-  /** The last id taken since the start; 0 for none. */
-  get #lastId(): number {
-    const { next } = this.#ids;
-    assert(next >= this.#firstId, "ids only go up");
-    return next === this.#firstId ? 0 : next - 1;
-  }
-
   /** Whether a turn has something to do now. */
   get hasWork(): boolean {
     if (this.#hasEnded) return false;
     if (this.#worksOn || this.#control.isSet(ControlWord.BinlogStop)) return true;
     const { room, tail, cut } = this.#storage;
     // A log that waits for room takes nothing before its deadline, however full the rings are.
-    if (room.waiting || tail.isBackedUp) return false;
+    if (room.waiting || tail.chain?.hasRoom === false) return false;
     for (const ring of this.rings) if (ring.hasMessage) return true;
-    return this.#backup.asked !== cut.number || this.#storage.lendIsDue(this.#lastId);
+    return this.#backup.asked !== cut.number || this.#storage.lendIsDue(this.#ids.lastSince(this.#firstId));
   }
 
   get nextDueAtMs(): number {
@@ -248,7 +241,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
   // biome-ignore lint/complexity/noExcessiveCognitiveComplexity: a method for each action costs 7 to 20 ns a turn
   next(): Point {
     const storage = this.#storage;
-    const { clock, surroundings, givesWay } = this.#options;
+    const { acceptors, clock, surroundings, givesWay } = this.#options;
     for (;;) {
       assert(storage.failure === undefined || this.#action === Action.End, "a failed log publishes nothing");
       switch (this.#action) {
@@ -269,7 +262,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
           this.#action = this.publishProgress() ? Action.RingAcceptors : Action.Work;
           break;
         case Action.RingAcceptors:
-          this.#ringAcceptors();
+          for (const acceptor of acceptors) if (acceptor.ring()) this.turns.woke();
           this.#action = Action.Work;
           break;
         case Action.Work:
@@ -283,7 +276,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
           this.#action = this.publishProgress() ? Action.RingAcceptorsAgain : Action.TellState;
           break;
         case Action.RingAcceptorsAgain:
-          this.#ringAcceptors();
+          for (const acceptor of acceptors) if (acceptor.ring()) this.turns.woke();
           this.#action = Action.TellState;
           break;
         case Action.TellState:
@@ -351,12 +344,8 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
   readonly #ringShard = (shard: number): void => {
     const bell = this.#options.shards[shard];
     assert(bell !== undefined, "a waiting shard has a doorbell");
-    this.turns.rang(bell.ring());
+    if (bell.ring()) this.turns.woke();
   };
-
-  #ringAcceptors(): void {
-    for (const acceptor of this.#options.acceptors) this.turns.rang(acceptor.ring());
-  }
 
   // --- between the rings and the storage ---------------------------------------------------------
 
@@ -371,20 +360,20 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     for (let shard = 0; shard < this.rings.length; shard++) {
       const ring = this.rings[shard]!;
       for (let i = 0; i < BATCH_RECORDS; i++) {
-        if (storage.room.waiting || storage.tail.isBackedUp) break;
+        if (storage.room.waiting || storage.tail.chain?.hasRoom === false) break;
         const offset = ring.next();
         if (offset === EMPTY) break;
-        const number = appendedNumber(ring, offset);
-        const bytes = appendedBytes(ring, offset);
+        const bytes = ring.uint32[(offset >> 2) + 1]!;
+        const number = ring.float64[(offset >> 3) + 1]!;
         assert(APPEND_HEADER_BYTES + bytes <= ring.int32[offset >> 2]!, "a record ends inside its message");
         storage.append(shard, number, ring.bytes, offset + APPEND_HEADER_BYTES, bytes);
         taken++;
       }
       if (ring.release()) this.#ringShard(shard);
     }
-    storage.lendIds(this.#lastId);
+    storage.lendIds(this.#ids.lastSince(this.#firstId));
     // The following flush may hang in a sync; this makes the hang visible.
-    this.#publishUnsynced();
+    this.#counters[Counter.BinlogUnsyncedSinceMs] = storage.tail.unsyncedSinceMs;
     return taken;
   }
 
@@ -447,7 +436,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     counters[Counter.BinlogLiveBytes] = table.liveBytes;
     counters[Counter.BinlogSpareBytes] = table.spareBytes();
     counters[Counter.BinlogCompacts] = compacts ? 1 : 0;
-    this.#publishUnsynced();
+    counters[Counter.BinlogUnsyncedSinceMs] = tail.unsyncedSinceMs;
     if (cut.isBusy || this.#publishedKept > 0 || cut.state !== this.#publishedCut) this.#publishCut(cut);
     counters.set(tail.timings.figures, Counter.LogFigures);
     // A put may wait for ids that a full log does not lend.
@@ -455,11 +444,6 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     const idsLent = tail.lending.durableUpTo;
     const lends = idsLent !== this.#publishedLent && this.#publishLent(idsLent);
     return lends || refuses || (hadWaited && !waiting);
-  }
-
-  #publishUnsynced(): void {
-    const { unsyncedSinceMs } = this.#storage.tail;
-    this.#counters[Counter.BinlogUnsyncedSinceMs] = Number.isFinite(unsyncedSinceMs) ? unsyncedSinceMs : 0;
   }
 
   /** Returns true if puts may have waited for the ids. */

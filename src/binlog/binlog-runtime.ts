@@ -193,7 +193,7 @@ export class BinlogRuntime {
       stopping,
       notice: (notice) => this.#tell({ news: "notice", notice }),
       progress: (doneBytes, totalBytes) => this.#tell({ news: "progress", doneBytes, totalBytes }),
-      onFull: (id, segment) => files.set(id, segment),
+      files,
     };
     const chain = await this.#chain(options);
     const startedAtMs = monotonicMs();

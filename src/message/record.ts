@@ -42,7 +42,7 @@ import {
   FIRST_MUTABLE_ATTRIBUTE,
   LONG_ATTRIBUTE_UNIT,
 } from "../protocol/job-attribute.ts";
-import { type MessageSource, messageBytesMax, type RingWriter } from "../ring/ring.ts";
+import { messageBytesMax, type RingWriter } from "../ring/ring.ts";
 import { FIXED_COUNTERS, fixedCounters } from "../schema/job.ts";
 
 // Messages from a shard to the binlog: one record each, in a ring.
@@ -64,14 +64,6 @@ export function writeAppendHeader(
   ring.uint32[(offset >> 2) + 1] = recordBytes;
   ring.float64[(offset >> 3) + 1] = number;
   return offset + APPEND_HEADER_BYTES;
-}
-
-export function appendedBytes(source: MessageSource, offset: number): number {
-  return source.uint32[(offset >> 2) + 1]!;
-}
-
-export function appendedNumber(source: MessageSource, offset: number): number {
-  return source.float64[(offset >> 3) + 1]!;
 }
 
 export const RecordKind = {

@@ -43,9 +43,9 @@ export class TurnCounters {
     this.#counters[Counter.Sleeps]! += 1;
   }
 
-  /** Notes that the thread rang another one; counts the ring if it woke that thread. */
-  rang(hasWoken: boolean): void {
-    if (hasWoken) this.#counters[Counter.Wakes]! += 1;
+  /** Notes that the thread woke another one. */
+  woke(): void {
+    this.#counters[Counter.Wakes]! += 1;
   }
 }
 

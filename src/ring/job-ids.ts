@@ -42,6 +42,13 @@ export class JobIds {
     return this.#complete(Atomics.load(this.#words, this.#low) >>> 0);
   }
 
+  /** Returns the last id that was taken; 0 if none was since the next one was `first`. */
+  lastSince(first: number): number {
+    const next = this.#complete(Atomics.load(this.#words, this.#low) >>> 0);
+    assert(next >= first, "ids only go up");
+    return next === first ? 0 : next - 1;
+  }
+
   #complete(low: number): number {
     const near = Atomics.load(this.#words, this.#hint) * HINT_UNIT;
     const id = near - (near % LOW_RANGE) + low;

@@ -521,7 +521,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
           break;
         }
         case Action.RingAcceptor:
-          this.turnCounters.rang(acceptors[this.#acceptor]!.ring());
+          if (acceptors[this.#acceptor]!.ring()) this.turnCounters.woke();
           if (this.#nextAcceptor()) continue;
           break;
         case Action.PublishRecords:
@@ -529,7 +529,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
           this.#action = Action.RingLog;
           break;
         case Action.RingLog:
-          this.turnCounters.rang(binlog.ring());
+          if (binlog.ring()) this.turnCounters.woke();
           return this.#turned();
       }
       if (surroundings.isHeldUp()) return Point.HeldUp;

@@ -25,7 +25,6 @@ import {
   isTally,
   MAX_FRAMED_BYTES,
   MAX_STORED_BYTES,
-  OWN_RECORD_BYTES,
   OwnKind,
 } from "../segments/segment-format.ts";
 import type { LogCut } from "./log-cut.ts";
@@ -268,7 +267,7 @@ export class Compaction {
     assert(tail.dropping === 0, "one segment is dropped at a time");
     assert(oldest?.sealed === true && oldest.liveBytes === 0, "nothing in a dropped segment is live");
     tail.makeOwnFit();
-    tail.makeRoom(OWN_RECORD_BYTES);
+    tail.makeOwnRoom();
     // Nothing may fail from here on: only a DROP in the log drops a segment.
     this.#dropBatch = 0;
     tail.dropping = oldest.number;

@@ -54,11 +54,10 @@ export class FullDisk {
     this.#notice({ level: "error", code: "BINLOG_FULL", message });
   }
 
-  /** Records that the log has all the room it wants. */
+  /** Records that a full log has all the room it wants. */
   end(): void {
-    assert(!this.waiting, "a waiting log has no room");
+    assert(this.full && !this.waiting, "a log that is not full has its room, and a waiting one has none");
     this.retryAtMs = Number.POSITIVE_INFINITY;
-    if (!this.full) return;
     this.full = false;
     const message = `There is room again in ${this.#path}: puts are accepted`;
     this.#notice({ level: "info", code: "BINLOG_ROOM", message });

@@ -20,6 +20,8 @@ export class LogCut {
   /** The backup that the state belongs to; 0 for none. */
   number = 0;
   state: CutState = "none";
+  /** Whether `work` may have something to do. */
+  isBusy = false;
   /** The segments of the cut; none if `last` is below `oldest`. */
   oldest = 0;
   last = 0;
@@ -40,16 +42,12 @@ export class LogCut {
     return kept;
   }
 
-  /** Whether `work` may have something to do. */
-  get isBusy(): boolean {
-    return this.state !== "none" || this.#keptEnd > this.#keptFrom || this.#unlinked;
-  }
-
   /** Requests a cut for a backup; 0 releases the last one. */
   want(number: number): void {
     if (number === this.number) return;
     this.number = number;
     this.state = number === 0 ? "none" : "sought";
+    this.isBusy = true;
   }
 
   /**
@@ -76,6 +74,7 @@ export class LogCut {
   work(full: boolean): boolean {
     if (full && (this.state === "sought" || this.state === "made")) this.state = "refused";
     if (this.state !== "made" && (this.kept > 0 || this.#unlinked)) return this.#removeKept();
+    this.isBusy = this.state !== "none";
     return this.state === "sought" && this.#seek();
   }
 

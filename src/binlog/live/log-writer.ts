@@ -93,8 +93,8 @@ export class IdLending {
    * The highest lent id according to the log, including its next own record. 0 if it has lent none.
    */
   upTo = 0;
-  /** Sequence of the record that states the lend. */
-  #sequence = 0;
+  /** Sequence of the record that states the lend, which a put may wait for. */
+  sequence = 0;
   /** The highest id that clients may see, because its lend is durable. 0 for none. */
   durableUpTo = 0;
   /** The highest id that a put has taken, as far as the log knows. */
@@ -110,11 +110,6 @@ export class IdLending {
     return highestId > 0 && highestId + this.#idsAtATime / 2 > this.upTo;
   }
 
-  /** Whether a put waits until a lend is durable, given the highest id taken so far. */
-  isUrgent(highestId: number): boolean {
-    return this.upTo > this.durableUpTo && highestId > this.durableUpTo;
-  }
-
   /**
    * Lends the ids after `highestId`. The caller then appends the record that states the lend, and
    * calls `lent`.
@@ -125,17 +120,17 @@ export class IdLending {
   }
 
   lent(sequence: number): void {
-    assert(sequence > this.#sequence, "each lend has its own record");
-    this.#sequence = sequence;
+    assert(sequence > this.sequence, "each lend has its own record");
+    this.sequence = sequence;
   }
 
-  /** Returns whether the record of a lend, which a put may wait for, is not durable yet. */
-  waitsForSync(syncedSequence: number): boolean {
-    return this.#sequence > syncedSequence;
+  /** Whether a put waits until a lend is durable, given the highest id taken so far. */
+  isUrgent(highestId: number): boolean {
+    return this.upTo > this.durableUpTo && highestId > this.durableUpTo;
   }
 
   synced(syncedSequence: number): void {
-    if (!this.waitsForSync(syncedSequence)) this.durableUpTo = this.upTo;
+    if (this.sequence <= syncedSequence) this.durableUpTo = this.upTo;
   }
 }
 
@@ -161,7 +156,7 @@ export class LogWriter {
   readonly index: RecordIndex;
   readonly #clockMs: () => number;
   readonly #wallMs: () => number;
-  readonly #onFull: ((id: number, segment: number) => void) | undefined;
+  readonly #files: StorageOptions["files"];
   readonly segments: SegmentWriter;
   readonly lending: IdLending;
   readonly policy: SyncPolicy;
@@ -190,7 +185,8 @@ export class LogWriter {
   /** Bytes written since the last sync began. */
   #writtenBytes = 0;
   #batchSinceMs = 0;
-  #isSyncing = false;
+  /** Whether a sync runs in the background. */
+  isSyncing = false;
   /** What the sync in the background makes durable: of each shard, and the last sequence. */
   readonly #syncing: Float64Array;
   #syncingSequence = 0;
@@ -222,7 +218,7 @@ export class LogWriter {
     this.index = log.index;
     this.#clockMs = options.clockMs;
     this.#wallMs = options.wallMs;
-    this.#onFull = options.onFull;
+    this.#files = options.files;
     this.oldest = log.oldest;
     assert(this.oldest >= 1, "the oldest segment has a number");
     this.sequence = this.#writtenSequence = this.syncedSequence = this.#flushedSequence = lastSequence;
@@ -312,21 +308,19 @@ export class LogWriter {
     return segments.shortage === "" || segments.roomBytes >= bytes + this.marginBytes;
   }
 
-  /** In a group: whether the shared log is so far behind that the log must take no more for now. */
-  get isBackedUp(): boolean {
-    return this.chain !== undefined && !this.chain.hasRoom;
-  }
-
-  /** Arrival of the oldest record that is not durable; Infinity if all are, as always with -F. */
+  /** Arrival of the oldest record that is not durable; 0 if all are, as always with -F. */
   get unsyncedSinceMs(): number {
     const isUnsynced = this.sequence > this.syncedSequence && !this.policy.never;
-    return isUnsynced ? this.#unsyncedSinceMs : Number.POSITIVE_INFINITY;
+    return isUnsynced ? this.#unsyncedSinceMs : 0;
   }
 
   // --- records -----------------------------------------------------------------------------------
 
-  /** Appends a copy of a record, in the next segment if necessary. */
-  place(bytes: Uint8Array, start: number, length: number): void {
+  /**
+   * Appends a copy of a record, in the next segment if necessary: record `n` of a shard or, without
+   * a shard, one that has no number.
+   */
+  place(bytes: Uint8Array, start: number, length: number, shard = -1, n = 0): void {
     assert(!this.isEnding, "no record follows an END");
     // Recovery would mistake an unknown record for damage, so the log must not contain one.
     assert(recordIsKnown(bytes, start, length), "the log can hold the record");
@@ -342,11 +336,7 @@ export class LogWriter {
     this.recordsWritten++;
     if (CHECKED)
       assert(current.liveBytes <= current.usedBytes - HEADER_BYTES, "live bytes are part of the used bytes");
-  }
-
-  /** Appends record `n` of a shard. */
-  append(shard: number, n: number, bytes: Uint8Array, start: number, length: number): void {
-    this.place(bytes, start, length);
+    if (shard < 0) return;
     assert(n === this.#appended[shard]! + 1, "a shard's records have consecutive numbers");
     this.#appended[shard] = n;
   }
@@ -403,8 +393,8 @@ export class LogWriter {
    * under load, an append would have to make it, and a full disk would show too late.
    */
   keepRoom(mayBeLater: boolean): FillResult {
-    const { extentBytes } = this.segments;
-    let filling = this.fill(mayBeLater);
+    const { extentBytes, hasEnough } = this.segments;
+    let filling = hasEnough ? "enough" : this.fill(mayBeLater);
     for (
       let owedBytes = this.#placedBytes * ROOM_PER_BYTE - extentBytes;
       filling === "more" && owedBytes > 0;
@@ -452,25 +442,22 @@ export class LogWriter {
     this.#add(this.#own.bytes, 0, OWN_RECORD_BYTES);
   }
 
+  /** Writes the batch if it has no room for a MARK or DROP, so that the next one can't fail. */
+  makeOwnRoom(): void {
+    const { memory, usedBytes } = this.#batch;
+    if (usedBytes + FRAME_BYTES + OWN_RECORD_BYTES > memory.bytes.length) this.write();
+  }
+
   /** Makes room for a MARK or DROP, in the next segment if necessary. */
   makeOwnFit(): void {
     const neededBytes = FRAME_BYTES + OWN_RECORD_BYTES + 2 * this.#batchHeadBytes;
     if (!this.segments.fitsTightly(neededBytes)) this.#makeFit(neededBytes);
   }
 
-  /**
-   * Writes the buffer if it has no room for a record of this length, so that the next record can't
-   * fail.
-   */
-  makeRoom(length: number): void {
-    assert(length > 0, "a record has bytes");
-    const { memory, usedBytes } = this.#batch;
-    if (usedBytes + FRAME_BYTES + length > memory.bytes.length) this.write();
-  }
-
   /** Returns the record's position in the buffer. */
   #add(bytes: Uint8Array, start: number, length: number): number {
-    this.makeRoom(length);
+    const { usedBytes, memory } = this.#batch;
+    if (usedBytes + FRAME_BYTES + length > memory.bytes.length) this.write();
     if (this.#batch.usedBytes === 0) this.#beginBatch();
     const segment = this.segments.current;
     segment.usedBytes += FRAME_BYTES + length;
@@ -529,7 +516,7 @@ export class LogWriter {
     const extra = recordExtra(memory, record, length);
     assert(offset >= HEADER_BYTES, "a record lies after the header");
     this.index.book(kind, id, segment, offset, FRAME_BYTES + length, extra);
-    if (kind === RecordKind.put) this.#onFull?.(id, segment);
+    if (kind === RecordKind.put) this.#files?.set(id, segment);
   }
 
   // --- writes and syncs --------------------------------------------------------------------------
@@ -541,7 +528,7 @@ export class LogWriter {
 
   /** Whether a sync in the background makes more durable than is. */
   get #isAhead(): boolean {
-    return this.#isSyncing && this.#syncingSequence > this.syncedSequence;
+    return this.isSyncing && this.#syncingSequence > this.syncedSequence;
   }
 
   /** Writes everything appended with one call. */
@@ -599,12 +586,12 @@ export class LogWriter {
    */
   #beginSync(): boolean {
     const background = this.#background;
-    if (background === undefined || this.#isSyncing || this.#writtenBytes === 0) return false;
+    if (background === undefined || this.isSyncing || this.#writtenBytes === 0) return false;
     assert(this.#writtenSequence > this.syncedSequence, "bytes to sync belong to records");
     const beganMs = this.#clockMs();
     const { number, handle } = this.segments.current;
     if (!background.begin(segmentName(number), handle!)) return false;
-    this.#isSyncing = true;
+    this.isSyncing = true;
     this.#syncingBeganMs = beganMs;
     this.#syncing.set(this.written);
     this.#syncingSequence = this.#writtenSequence;
@@ -640,7 +627,7 @@ export class LogWriter {
       if (this.sequence > this.syncedSequence) this.policy.dirty(nowMs);
     }
     if (this.chain !== undefined) this.#beat(nowMs);
-    const lends = this.lending.waitsForSync(this.syncedSequence);
+    const lends = this.lending.sequence > this.syncedSequence;
     if (lends && (this.lending.isUrgent(this.lending.takenUpTo) || !this.#lendLater(nowMs)))
       this.syncAll(nowMs, false);
     else if (lends) return;
@@ -661,7 +648,7 @@ export class LogWriter {
    */
   #lendLater(nowMs: number): boolean {
     assert(this.isFlushed, "a lend that waits for a sync is written");
-    if (this.#isSyncing) return nowMs < this.policy.syncAtMs;
+    if (this.isSyncing) return nowMs < this.policy.syncAtMs;
     if (!this.policy.mayBegin(nowMs) || !this.#beginSync()) return false;
     this.policy.begun();
     return true;
@@ -673,14 +660,14 @@ export class LogWriter {
     this.segments.close();
   }
 
-  /** Notes the end of a sync in the background, if one has ended. Throws if it failed. */
+  /** Notes the end of the sync in the background, if that has ended. Throws if it failed. */
   endSync(nowMs: number): void {
-    if (!this.#isSyncing) return;
+    assert(this.isSyncing, "only a sync that runs ends");
     const ended = this.#background!.take();
     if (ended === undefined) return;
     const { tookMs, error } = ended;
     const wasAhead = this.#isAhead;
-    this.#isSyncing = false;
+    this.isSyncing = false;
     if (error !== undefined) throw this.#syncError(error);
     // Meanwhile, the end of a segment or a lend of ids may have synced everything.
     if (!wasAhead) return;

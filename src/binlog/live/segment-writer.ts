@@ -112,6 +112,11 @@ export class SegmentWriter {
     return current.fileBytes - current.usedBytes + next;
   }
 
+  /** Whether there is as much room as wanted, and nothing to do about it. */
+  get hasEnough(): boolean {
+    return this.next !== undefined && this.#later === undefined && this.roomBytes >= this.#wantedRoomBytes;
+  }
+
   /** Takes over segments that recovery found empty, and creates the missing ones. */
   begin(empty: Segment[], createdAtMs: number, maxId: number, oldest: number): void {
     assert((this.current as Segment | undefined) === undefined, "a log begins once");

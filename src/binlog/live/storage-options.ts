@@ -120,6 +120,6 @@ export interface StorageOptions {
    * them to the shared log.
    */
   chain?: ChainOptions | undefined;
-  /** Called with the segment of a job's full record whenever that changes. */
-  onFull?: (id: number, segment: number) => void;
+  /** Takes the segment of a job's full record whenever that changes. */
+  files?: { set(id: number, segment: number): void };
 }

@@ -75,7 +75,7 @@ export class Storage {
     // While the log is full, puts are refused, so none waits for a lend.
     if (this.room.full) return false;
     const { lending } = this.tail;
-    return lending.isDue(highestId) || lending.isUrgent(highestId);
+    return lending.isDue(highestId) || (highestId > lending.durableUpTo && lending.isUrgent(highestId));
   }
 
   /** Lends ids after `highestId` if due; they count once a flush has made that durable. */
@@ -105,7 +105,7 @@ export class Storage {
     assert(!this.room.waiting, "nothing is appended while the log waits for room");
     try {
       this.#prepare(length);
-      this.tail.append(shard, n, bytes, start, length);
+      this.tail.place(bytes, start, length, shard, n);
     } catch (error) {
       if (!isShortage(error)) this.#fail("write to", error);
       else {
@@ -130,13 +130,8 @@ export class Storage {
 
   /** Takes a record of the log itself. Returns false if there is no room for it now. */
   appendNow(bytes: Uint8Array): boolean {
-    if (
-      this.failure !== undefined ||
-      this.#closed ||
-      this.room.waiting ||
-      this.room.full ||
-      this.tail.isBackedUp
-    )
+    const { full, waiting } = this.room;
+    if (this.failure !== undefined || this.#closed || waiting || full || this.tail.chain?.hasRoom === false)
       return false;
     try {
       this.#prepare(bytes.length);
@@ -166,7 +161,7 @@ export class Storage {
     if (pending !== undefined) {
       const { shard, n, bytes } = pending;
       this.#prepare(bytes.length);
-      this.tail.append(shard, n, bytes, 0, bytes.length);
+      this.tail.place(bytes, 0, bytes.length, shard, n);
       this.#pending = undefined;
     }
     // The data has waited longer than the policy allows without a sync.
@@ -192,12 +187,7 @@ export class Storage {
   flush(nowMs: number): void {
     if (this.failure !== undefined || this.#closed) return;
     this.#nowMs = nowMs;
-    try {
-      this.tail.endSync(nowMs);
-    } catch (error) {
-      this.#fail("sync", error);
-      return;
-    }
+    if (this.tail.isSyncing && !this.#endSync(nowMs)) return;
     try {
       if (this.room.waiting && nowMs >= this.room.resumeAtMs) this.#resume();
       if (!this.room.waiting) this.tail.flush(nowMs);
@@ -206,6 +196,17 @@ export class Storage {
       else this.#fail("write to", error);
     }
     if (this.room.waiting) this.#syncWritten(nowMs);
+  }
+
+  /** Notes the end of a sync in the background. Returns false if it failed. */
+  #endSync(nowMs: number): boolean {
+    try {
+      this.tail.endSync(nowMs);
+      return true;
+    } catch (error) {
+      this.#fail("sync", error);
+      return false;
+    }
   }
 
   /** Syncs in time the records that were acknowledged before the log had to wait. */
@@ -233,7 +234,8 @@ export class Storage {
    * after each flush, and again while it returns true and there is nothing else to do.
    */
   work(nowMs: number): boolean {
-    if (this.failure !== undefined || this.#closed || this.room.waiting || this.tail.isBackedUp) return false;
+    if (this.failure !== undefined || this.#closed || this.room.waiting) return false;
+    if (this.tail.chain?.hasRoom === false) return false;
     this.#nowMs = nowMs;
     try {
       const worksOn = this.#work(nowMs);
@@ -254,9 +256,9 @@ export class Storage {
 
   #work(nowMs: number): boolean {
     const waits = this.room.full && nowMs < this.room.retryAtMs;
-    const filling = waits ? "full" : this.tail.keepRoom(!this.room.full);
-    if (filling === "full" && !waits) this.room.begin(nowMs, this.tail.segments.shortage);
-    else if (filling === "enough") this.room.end();
+    const filling = waits ? "later" : this.tail.keepRoom(!this.room.full);
+    if (filling === "full") this.room.begin(nowMs, this.tail.segments.shortage);
+    else if (filling === "enough" && this.room.full) this.room.end();
     const mayCompact = nowMs >= this.#compactAtMs;
     if (mayCompact && this.tail.dropping !== 0) {
       if (!this.#compaction.finishDrop(nowMs)) return filling === "more";
@@ -302,7 +304,7 @@ export class Storage {
     if (!tail.isFlushed) return 0;
     // While the shared log is behind, its thread rings.
     const dueAtMs = Math.min(syncAtMs, markAtMs, tail.beatAtMs);
-    if (this.tail.isBackedUp) return dueAtMs;
+    if (tail.chain?.hasRoom === false) return dueAtMs;
     const { retryAtMs } = this.room;
     if (tail.dropping !== 0)
       return Math.min(dueAtMs, this.#compaction.dropLookAtMs(this.#nowMs) ?? this.#compactAtMs, retryAtMs);

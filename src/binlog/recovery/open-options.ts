@@ -70,8 +70,8 @@ export interface OpenOptions {
   lentIds?: number;
   /** In a group, for a node that has the lead: see StorageOptions. */
   chain?: ChainOptions | undefined;
-  /** Called with the segment of a job's full record whenever one is written. */
-  onFull?: (id: number, segment: number) => void;
+  /** Takes the segment of a job's full record whenever one is written. */
+  files?: { set(id: number, segment: number): void };
 }
 
 export function segmentBytesOf(options: OpenOptions): number {

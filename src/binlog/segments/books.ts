@@ -78,8 +78,9 @@ export class SegmentTable {
   }
 
   addLive(number: number, bytes: number): void {
-    const segment = this.get(number);
-    assert(segment !== undefined, "live bytes lie in a segment of the log");
+    const segments = this.#segments;
+    const segment = segments.length === 0 ? undefined : segments[number - segments[0]!.number];
+    assert(segment?.number === number, "live bytes lie in a segment of the log");
     segment.liveBytes += bytes;
     assert(segment.liveBytes >= 0, "the live bytes of a segment are never negative");
     this.liveBytes += bytes;
@@ -425,7 +426,8 @@ export class RecordIndex {
   ): void {
     if (CHECKED) assert(segment > 0, "a full record lies in a segment");
     if (CHECKED) assert(framedBytes < SCHEDULE, "a length leaves room for its flag");
-    const page = this.#pageOrNew(id);
+    let page = this.#lastPage;
+    if (page?.number !== Math.floor(id / PAGE_JOBS)) page = this.#pageOrNew(id);
     const row = rowOf(id);
     const before = page.words[row + FULL_SEGMENT]!;
     if (before === 0) {

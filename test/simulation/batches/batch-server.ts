@@ -76,9 +76,11 @@ export class BatchServer {
       clockMs: () => this.server?.nowMs ?? startsAtMs,
       notice: () => {},
       progress: () => {},
-      onFull: (id, segment) => {
-        const files = this.server?.topology.binlog?.files;
-        if (files !== undefined) new FileTable(files).set(id, segment);
+      files: {
+        set: (id, segment) => {
+          const files = this.server?.topology.binlog?.files;
+          if (files !== undefined) new FileTable(files).set(id, segment);
+        },
       },
     });
     const server = new InProcessServer({

@@ -114,11 +114,11 @@ export class SimulatedLog {
       clockMs: () => this.#clockMs(),
       notice: () => {},
       progress: () => {},
-      onFull: (id, segment) => this.#onFull(id, segment),
+      files: { set: (id, segment) => this.#files?.set(id, segment) },
     });
   }
 
-  #onFull: (id: number, segment: number) => void = () => {};
+  #files: FileTable | undefined;
 
   /**
    * Brings what the log has into the new server and checks that it may be there after such an
@@ -142,8 +142,7 @@ export class SimulatedLog {
     this.#server = server;
     this.wallClock.begin(server, this.#newestMs());
     this.#clockMs = () => server.nowMs;
-    const files = new FileTable(server.topology.binlog!.files);
-    this.#onFull = (id, segment) => files.set(id, segment);
+    this.#files = new FileTable(server.topology.binlog!.files);
     this.#watch(server, model);
     this.weather = new DiskWeather(this.disk, this.#random);
     this.weather.begin(server);
@@ -159,7 +158,7 @@ export class SimulatedLog {
   get mayNote(): boolean {
     const { logEnd, storage } = this.#server!;
     if (logEnd === "failed" || storage!.failure !== undefined) return false;
-    return !storage!.room.full && !storage!.room.waiting && !storage!.tail.isBackedUp;
+    return !storage!.room.full && !storage!.room.waiting && storage!.tail.chain?.hasRoom !== false;
   }
 
   #watch(server: InProcessServer, model: Model): void {
@@ -275,7 +274,7 @@ export class SimulatedLog {
     this.#lastEnd = end;
     this.weather.end();
     this.wallClock.end(end, nowMs, this.mayNote);
-    this.#onFull = () => {};
+    this.#files = undefined;
     if (end === "stop") assert.equal(this.disk.openHandles, 0, "a log that is closed has no open files");
     if (end === "kill") this.disk.kill();
     // Also what was closed in order must be durable.

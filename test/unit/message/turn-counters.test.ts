@@ -116,8 +116,7 @@ describe("the counters of a thread", () => {
     const turns = new TurnCounters(counters, []);
     turns.slept();
     turns.slept();
-    turns.rang(true);
-    turns.rang(false);
+    turns.woke();
     assert.deepEqual([counters[Counter.Sleeps], counters[Counter.Wakes]], [2, 1]);
   });
 });

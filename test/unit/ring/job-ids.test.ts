@@ -68,6 +68,7 @@ it("JobIds completes an id below a multiple of 2^32 though the hint is above it 
     // Stored by a thread that took later ids.
     words[1] = multiple / HINT_UNIT;
     assert.equal(ids.next, multiple - 5);
+    assert.deepEqual([ids.lastSince(multiple - 5), ids.lastSince(multiple - 6)], [0, multiple - 6]);
     assert.equal(ids.take(), multiple - 5);
   }
 });

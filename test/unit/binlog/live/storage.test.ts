@@ -186,7 +186,7 @@ test("Storage that waits for room takes no record, keeps those it has, and tries
 
 test("Storage knows the segment of each job, and reports a new one", () => {
   const told: [id: number, segment: number][] = [];
-  const { storage, writers } = scene({ onFull: (id, segment) => told.push([id, segment]) });
+  const { storage, writers } = scene({ files: { set: (id, segment) => told.push([id, segment]) } });
   const [writer] = writers;
   let id = 0;
   while (storage.tail.segments.current.number === 1) writer.put(++id, "x".repeat(500));
