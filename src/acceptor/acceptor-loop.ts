@@ -211,7 +211,7 @@ export class AcceptorLoop {
           this.#action = Action.Publish;
           return Point.Asleep;
       }
-      if (surroundings.isHeldUp()) return Point.HeldUp;
+      if (surroundings.isHeldUp?.() === true) return Point.HeldUp;
     }
   }
 

@@ -57,8 +57,6 @@ export class AcceptorThread implements AcceptorSurroundings {
   /** Set if io_uring moves the bytes instead of the event loop. */
   #uring: UringSockets | undefined;
   #scheduled = false;
-  /** Whether the doorbell ended the last sleep in the ring. */
-  #wasRung = false;
   /** Rounds of the event loop before the thread may sleep in the ring: see `wakeForLibuv`. */
   #loopRounds = 0;
   #hasLibuv = false;
@@ -177,11 +175,10 @@ export class AcceptorThread implements AcceptorSurroundings {
   /** Schedules a turn after the event loop has read all ready sockets. */
   readonly wake = (): void => {
     this.#loop.wake();
-    this.#schedule();
+    if (!this.#scheduled) this.#schedule();
   };
 
   #schedule(): void {
-    if (this.#scheduled) return;
     this.#scheduled = true;
     setImmediate(this.#turn);
   }
@@ -223,36 +220,30 @@ export class AcceptorThread implements AcceptorSurroundings {
         this.#loop.wake();
         break;
       }
-      const completions = this.#sleep(uring);
+      const isEventLoopsTurn = this.#sleep(uring);
       this.#loop.wake();
-      if (completions === 0 || this.#isEventLoopsTurn(uring) || monotonicMs() >= untilMs) break;
+      if (isEventLoopsTurn || monotonicMs() >= untilMs) break;
     }
     if (this.#hasLibuv && uring.eventLoopIsReady) this.#loopRounds = ROUNDS_FOR_LIBUV;
     setImmediate(this.#turn);
   }
 
   /**
-   * Returns whether to leave for the event loop. A thread that was rung has work that a round of
-   * the event loop would only delay.
+   * Sleeps in the ring. Returns whether to leave for the event loop: nothing ended the sleep, or it
+   * has work. A thread that was rung has work that a round of the event loop would only delay.
+   * Other threads may read how long it slept: see ThreadLoads.
    */
-  #isEventLoopsTurn(uring: UringSockets): boolean {
-    return uring.eventLoopIsReady && !this.#wasRung;
-  }
-
-  /**
-   * Sleeps in the ring. Returns the number of completions that ended the sleep. Other threads may
-   * read how long it slept: see ThreadLoads.
-   */
-  #sleep(uring: UringSockets): number {
+  #sleep(uring: UringSockets): boolean {
     const sinceMs = monotonicMs();
     const counters = this.#counters;
     counters[Counter.IdleSinceMs] = sinceMs;
     const sleepMs = Math.min(this.#loop.wakeAtMs - sinceMs, EVENT_LOOP_SLEEP_MS_MAX);
     uring.wait(Math.max(0, sleepMs));
-    this.#wasRung = this.#doorbell.isRung;
+    const wasRung = this.#doorbell.isRung;
     counters[Counter.IdleSinceMs] = 0;
     counters[Counter.IdleMs] = counters[Counter.IdleMs]! + monotonicMs() - sinceMs;
-    return uring.takeCompletions();
+    const completions = uring.takeCompletions();
+    return completions === 0 || (uring.eventLoopIsReady && !wasRung);
   }
 
   /**

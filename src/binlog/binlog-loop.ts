@@ -292,7 +292,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
           return this.#end();
       }
       if (storage.failure !== undefined) this.#action = Action.End;
-      else if ((givesWay === true && this.#action === Action.Work) || surroundings.isHeldUp()) {
+      else if ((givesWay === true && this.#action === Action.Work) || surroundings.isHeldUp?.() === true) {
         this.isInTurn = true;
         return Point.HeldUp;
       }

@@ -77,7 +77,7 @@ export class BlockingLoop {
           this.#action = Action.Turn;
           return Point.Asleep;
       }
-      if (surroundings.isHeldUp()) return Point.HeldUp;
+      if (surroundings.isHeldUp?.() === true) return Point.HeldUp;
     }
   }
 }

@@ -35,13 +35,12 @@ export interface Surroundings {
   nowMs(): number;
   /**
    * Returns whether the loop has to yield after an action, in the middle of a turn. Only a
-   * simulation does that, at random.
+   * simulation does that, at random; a real thread is preempted by the kernel, which does not ask.
    */
-  isHeldUp(): boolean;
+  isHeldUp?(): boolean;
 }
 
-/** A real thread: the kernel preempts it without asking. */
-export const REAL_THREAD: Surroundings = { nowMs: monotonicMs, isHeldUp: () => false };
+export const REAL_THREAD: Surroundings = { nowMs: monotonicMs };
 
 /**
  * A thread can have several roles: it runs a turn of each, asks each for room, and sleeps until the

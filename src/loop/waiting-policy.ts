@@ -216,7 +216,7 @@ export class AcceptorPollPolicy implements PollPolicy {
 
   worked(): void {
     this.#emptyTurns = 0;
-    this.#linger.worked();
+    if (this.#linger.untilMs > 0) this.#linger.worked();
   }
 
   looks(activity: AcceptorActivity): number {
@@ -245,17 +245,16 @@ export class IdlePoll {
   readonly #longestMs: number;
   readonly #budget = new SpinBudget();
   /** End of the current polling; 0 if there is none. */
-  #untilMs = 0;
+  untilMs = 0;
   #lookedAtMs = 0;
 
   constructor(longestMs: number) {
     this.#longestMs = longestMs;
   }
 
-  /** Notes that there is work. */
+  /** Ends the polling, because there is work. */
   worked(): void {
-    if (this.#untilMs === 0) return;
-    this.#untilMs = 0;
+    this.untilMs = 0;
     this.#budget.paid();
   }
 
@@ -265,11 +264,11 @@ export class IdlePoll {
    */
   again(nowMs: number, moreMs = 0): boolean {
     if (this.#longestMs === 0) return false;
-    if (this.#untilMs === 0) {
+    if (this.untilMs === 0) {
       if (!this.#budget.mayBegin()) return false;
-      this.#untilMs = nowMs + this.#longestMs;
-    } else if (nowMs >= this.#untilMs + moreMs || nowMs - this.#lookedAtMs > PREEMPTED_MS) {
-      this.#untilMs = 0;
+      this.untilMs = nowMs + this.#longestMs;
+    } else if (nowMs >= this.untilMs + moreMs || nowMs - this.#lookedAtMs > PREEMPTED_MS) {
+      this.untilMs = 0;
       this.#budget.failed();
       return false;
     }

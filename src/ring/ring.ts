@@ -178,10 +178,11 @@ export class RingWriter {
    */
   claim(length: number): number {
     assert(length > 0 && length <= this.messageBytesMax, "a message fits in a quarter of its ring");
-    if (!this.hasRoom(length)) return FULL;
     const size = (length + 7) & ~7;
     let offset = this.#tail & (this.#capacity - 1);
     const toEnd = this.#capacity - offset;
+    const needed = size > toEnd ? toEnd + size : size;
+    if (needed > this.#capacity - ((this.#tail - this.#head) | 0) && !this.hasRoom(length)) return FULL;
     if (size > toEnd) {
       this.int32[offset >> 2] = -toEnd;
       this.#tail = (this.#tail + toEnd) | 0;

@@ -532,7 +532,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
           if (binlog.ring()) this.turnCounters.woke();
           return this.#turned();
       }
-      if (surroundings.isHeldUp()) return Point.HeldUp;
+      if (surroundings.isHeldUp?.() === true) return Point.HeldUp;
     }
   }
 

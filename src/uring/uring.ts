@@ -160,8 +160,17 @@ const WORKERS_MAX = 1;
 export const MULTISHOT_RECEIVES: boolean =
   isSince(release(), [6, 17]) && process.env["RUNNERBEAN_RECEIVES"] !== "once";
 
-/** Takes a completion: its submission's two words, the result (bytes or -errno), the flags. */
-type OnCompletion = (low: number, high: number, result: number, flags: number) => void;
+/**
+ * Takes a completion: its submission's two words, the result (bytes or -errno), the flags, and the
+ * buffer that was received into.
+ */
+type OnCompletion = (
+  low: number,
+  high: number,
+  result: number,
+  flags: number,
+  bytes: Uint8Array | undefined,
+) => void;
 
 export class Uring {
   readonly descriptor: number;
@@ -474,8 +483,10 @@ export class Uring {
       const at = this.#cqes + (this.#head++ & this.#cqMask) * (CQE_BYTES / 4);
       const flags = words[at + 3]!;
       const result = words[at + 2]!;
-      onCompletion(words[at]!, words[at + 1]!, result, flags);
-      if ((flags & CQE_BUFFER) !== 0) this.#buffers.offer(flags >>> CQE_BUFFER_SHIFT);
+      const buffer = (flags & CQE_BUFFER) === 0 ? -1 : flags >>> CQE_BUFFER_SHIFT;
+      const bytes = buffer < 0 ? undefined : this.#buffers.views[buffer];
+      onCompletion(words[at]!, words[at + 1]!, result, flags, bytes);
+      if (buffer >= 0) this.#buffers.offer(buffer);
       else if (result === -ENOBUFS) hasRunOut = true;
       else continue;
       offered = true;
@@ -484,11 +495,6 @@ export class Uring {
     if (taken > 0) Atomics.store(words, this.#cqHead, this.#head);
     if (offered) this.#buffers.publish();
     return taken;
-  }
-
-  /** Returns the buffer with a completion's bytes, or undefined if it has none. */
-  bufferOf(flags: number): Uint8Array | undefined {
-    return (flags & CQE_BUFFER) === 0 ? undefined : this.#buffers.views[flags >>> CQE_BUFFER_SHIFT];
   }
 }
 

@@ -178,7 +178,8 @@ export class AcceptorCore extends AcceptorState {
     if (this.#control.isSet(ControlWord.NoMoreReplies)) return false;
     const { runQueues } = this;
     return (
-      (runQueues.waitingForLog.length > 0 && this.log.hasMoved && runQueues.hasDurable) || this.#relay.mayGoOn
+      (runQueues.waitingForLog.length > 0 && this.log.hasMoved && runQueues.hasDurable) ||
+      (this.#relay.waitsForLog && this.#relay.mayGoOn)
     );
   }
 
@@ -234,7 +235,8 @@ export class AcceptorCore extends AcceptorState {
 
   /** Whether a shard has answered or a connection has arrived. */
   get hasAnswers(): boolean {
-    return this.links.hasAnswers || this.migrationReceiver?.hasSome === true;
+    for (const ring of this.links.responses) if (ring.hasMessage) return true;
+    return this.migrationReceiver?.hasSome === true;
   }
 
   // put 15/18

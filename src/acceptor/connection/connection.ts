@@ -12,7 +12,7 @@ import { HandleBytes, RequestFlag, RequestOp } from "../../message/request.ts";
 import { ReplyCredit } from "../../message/response.ts";
 import { Counter, SESSIONS_PER_ACCEPTOR_MAX } from "../../message/topology.ts";
 import { Syntax } from "../../protocol/command-parser.ts";
-import { BY_HAND, ROUTE_OF, wordOf } from "../../protocol/commands.ts";
+import { BY_HAND, ROUTE_OF, Route, wordOf } from "../../protocol/commands.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { Request } from "../../protocol/request.ts";
 import type { WorkerNames } from "../../ring/connection-words.ts";
@@ -209,7 +209,7 @@ export class Connection implements RunQueueEntry, LineHandler, RoutedConnection,
     if (replies.abortable > 0) abortBatch(this);
     reader.take(bytes, length);
     if (replies.abortable > 0 && reader.bufferedBytes > 0) abortBatch(this);
-    this.#settle();
+    if (reader.bufferedBytes > 0 || this.inputLimit.isInUse || replies.isHalfClosed) this.#settle();
   }
 
   /** Handles the end of the client's stream. */
@@ -271,7 +271,8 @@ export class Connection implements RunQueueEntry, LineHandler, RoutedConnection,
     if (syntax !== Syntax.Ok) return refuse(this, syntax, request);
     if (BY_HAND[op] !== 0 && isByHand(op, !this.replies.holding.empty))
       return this.#changeByHand(request, bytes, start, end);
-    return ROUTES[ROUTE_OF[op]!]!(this, request);
+    const route = ROUTE_OF[op]!;
+    return route === Route.Put ? this.beginPut(request) : ROUTES[route]!(this, request);
   }
 
   /**
@@ -305,18 +306,19 @@ export class Connection implements RunQueueEntry, LineHandler, RoutedConnection,
   beginPut(request: Request): boolean {
     const { acceptor, client, replies, reader } = this;
     const { tube, options, bodyBytes } = request;
+    const tubeBytes = tube.end - tube.start;
     const shard =
-      tube.length === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
+      tubeBytes === 0 ? client.used.shard : shardOfTube(tube.bytes, tube.start, tube.end, acceptor.shards);
     const wholeBytesMax = Math.min(
       GATHERED_BODY_BYTES_MAX,
-      acceptor.links.payloadBytesMax - tube.length - options.length,
+      acceptor.links.payloadBytesMax - tubeBytes - (options.end - options.start),
     );
     const pieced = bodyBytes > wholeBytesMax;
     if (!replies.mayPut(shard, bodyBytes) || (pieced && replies.underWay > 0)) return false;
     if (!client.isProducer) replies.becomeProducer();
     request.atMs = acceptor.nowMs();
     request.id = acceptor.places.takeJobId(shard);
-    replies.count(request.op);
+    acceptor.counters[Counter.Commands + request.op]! += 1;
     this.#putShard = shard;
     const isStored = bodyBytes >= acceptor.topology.storedBytesMin && this.#beginStored(shard, bodyBytes);
     if (pieced && !isStored) {

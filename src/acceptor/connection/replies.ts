@@ -144,7 +144,7 @@ export class Replies extends Output implements PendingReply, ConversationHost {
    * may be on another shard.
    */
   mayHoldElsewhere = false;
-  /** Tracks which shard its commands go to. */
+  /** Tracks which shard its commands go to, if connections migrate. */
   readonly affinity: ShardAffinity = new ShardAffinity();
   /** Shards on which this connection may hold jobs. */
   readonly holding: ShardSet = new ShardSet();
@@ -271,7 +271,8 @@ export class Replies extends Output implements PendingReply, ConversationHost {
     request.meterBytes = first ? unreadBytes : this.#readBytes(unreadBytes);
     request.flags =
       (request.flags & ~RequestFlag.First) | RequestFlag.Metered | (first ? RequestFlag.First : 0);
-    if (!this.write(shard, request)) return false;
+    request.slot = this.slot;
+    if (!this.#acceptor.links.write(shard, request)) return this.#waitForRoom(shard);
     if (first) {
       this.#receivedBytes = unreadBytes;
       this.#toldBytes = 0;
@@ -288,16 +289,18 @@ export class Replies extends Output implements PendingReply, ConversationHost {
     assert(this.underWay === 0 || shard === this.shard, "all commands in flight belong to one shard");
     this.shard = shard;
     this.underWay++;
-    this.affinity.note(shard);
+    if (this.#acceptor.migrator !== undefined) this.affinity.note(shard);
     this.#acceptor.pendingReplies.expect(this);
   }
 
   /** Writes a message. False if the ring is full; the connection resumes when there is room. */
   write(shard: number, message: Request): boolean {
     message.slot = this.slot;
-    const { links } = this.#acceptor;
-    if (links.write(shard, message)) return true;
-    links.noteFull(shard);
+    return this.#acceptor.links.write(shard, message) || this.#waitForRoom(shard);
+  }
+
+  #waitForRoom(shard: number): false {
+    this.#acceptor.links.noteFull(shard);
     this.#acceptor.runQueues.waitForRoom(this.#connection);
     return false;
   }
@@ -384,11 +387,12 @@ export class Replies extends Output implements PendingReply, ConversationHost {
   onReply(shard: number, flags: number, recordNumber: number, reply: Span, part?: BodyPart): void {
     const durable = (flags & ResponseFlag.Durable) !== 0;
     if (durable && this.hold(shard, recordNumber)) this.#acceptor.runQueues.waitForLog(this.#connection);
-    this.say(reply.bytes, reply.start, reply.length, !this.isInReply);
+    const replyBytes = reply.end - reply.start;
+    this.say(reply.bytes, reply.start, replyBytes, !this.isInReply);
     const partBytes = part === undefined ? 0 : this.appendPart(part);
     if ((flags & ResponseFlag.HoldsJob) !== 0 || !this.holding.empty) this.noteHolding(shard, flags);
     if ((flags & ResponseFlag.Worker) !== 0) this.becomeWorker();
-    this.#receivedBytes = (this.#receivedBytes + reply.length + partBytes) | 0;
+    this.#receivedBytes = (this.#receivedBytes + replyBytes + partBytes) | 0;
     this.#replyShard = shard;
     this.isInReply = (flags & ResponseFlag.More) !== 0;
     if (this.isInReply) return;

@@ -66,7 +66,8 @@ export class UringSockets {
   readonly #cores: readonly AcceptorCore[];
   readonly #onActivity: () => void;
   readonly #eventLoop = eventLoopDescriptor();
-  #watchesEventLoop = false;
+  /** Whether the event loop has work, as of the last turn or wait. */
+  eventLoopIsReady = true;
   /** Sockets that were full. While there are any, the ring watches this descriptor too. */
   readonly #room = new RoomWatch();
   #watchesRoom = false;
@@ -86,11 +87,6 @@ export class UringSockets {
   constructor(cores: readonly AcceptorCore[], onActivity: () => void) {
     this.#cores = cores;
     this.#onActivity = onActivity;
-  }
-
-  /** Whether the event loop has work, as of the last turn or wait. */
-  get eventLoopIsReady(): boolean {
-    return !this.#watchesEventLoop;
   }
 
   /** Takes over a handle that one of the acceptors has accepted, and serves it. */
@@ -134,7 +130,7 @@ export class UringSockets {
 
   /** Submits everything to the kernel and processes the completions that have arrived. */
   turn(): void {
-    this.#watchOthers();
+    if (this.eventLoopIsReady || this.#room.watched > 0) this.#watchOthers();
     this.ring.submit();
     this.takeCompletions();
     for (let each = 0; each < this.#cores.length; each++) {
@@ -148,7 +144,7 @@ export class UringSockets {
    * `timeoutMs`.
    */
   wait(timeoutMs: number): void {
-    this.#watchOthers();
+    if (this.eventLoopIsReady || this.#room.watched > 0) this.#watchOthers();
     // Don't sleep while sockets have scheduled work. The end of a silent send would not end the
     // sleep either.
     let hasMore = this.#toDeliver.length > 0 || this.#toFinish.length > 0;
@@ -158,8 +154,8 @@ export class UringSockets {
   }
 
   #watchOthers(): void {
-    if (!this.#watchesEventLoop) {
-      this.#watchesEventLoop = true;
+    if (this.eventLoopIsReady) {
+      this.eventLoopIsReady = false;
       this.ring.pollIn(this.#eventLoop, 0, Kind.EventLoop);
     }
     if (this.#watchesRoom || this.#room.watched === 0) return;
@@ -178,9 +174,15 @@ export class UringSockets {
     return taken;
   }
 
-  readonly #complete = (index: number, kind: number, result: number, flags: number): void => {
+  readonly #complete = (
+    index: number,
+    kind: number,
+    result: number,
+    flags: number,
+    bytes: Uint8Array | undefined,
+  ): void => {
     if (kind === Kind.EventLoop) {
-      this.#watchesEventLoop = false;
+      this.eventLoopIsReady = true;
       return;
     }
     if (kind === Kind.Room) {
@@ -199,7 +201,6 @@ export class UringSockets {
       socket.onBodyReceived(result, (flags & CQE_SOCK_NONEMPTY) !== 0);
       this.#hasReceived = true;
     } else if (kind !== Kind.Cancel) {
-      const bytes = this.ring.bufferOf(flags);
       socket.onReceived(result, bytes, (flags & CQE_SOCK_NONEMPTY) !== 0, (flags & CQE_MORE) !== 0);
       this.#hasReceived = true;
     }
@@ -365,13 +366,10 @@ export class UringSocket implements Transport, Departure {
   send(buffer: Uint8Array, length: number): boolean {
     if (this.#gone) return true;
     this.pendingBytes += length;
-    if (this.#sending === 0) return this.#start(buffer, length);
-    this.#queue.push({ buffer, length });
-    return false;
-  }
-
-  /** Returns true if the buffer may be reused at once. */
-  #start(buffer: Uint8Array, length: number): boolean {
+    if (this.#sending > 0) {
+      this.#queue.push({ buffer, length });
+      return false;
+    }
     const { ring, sendSlots, silent } = this.#sockets;
     this.#sending = length;
     this.#asked = length;
@@ -510,7 +508,9 @@ export class UringSocket implements Transport, Departure {
 
   #sendNext(): void {
     const { buffer, length } = this.#queue.shift()!;
-    if (this.#start(buffer, length)) buffers.give(buffer);
+    // It is counted again when it is sent.
+    this.pendingBytes -= length;
+    if (this.send(buffer, length)) buffers.give(buffer);
   }
 
   // --- bytes in ----------------------------------------------------------------------------------
@@ -589,7 +589,7 @@ export class UringSocket implements Transport, Departure {
     // The next completion of a multishot receive reports the end, and precedes those of other
     // clients.
     if (hasMore && !this.#receiving && length < BUFFER_BYTES) this.#lookForEnd();
-    this.#receive(hasMore || length === BUFFER_BYTES);
+    if (!this.#receiving) this.#receive(hasMore || length === BUFFER_BYTES);
   }
 
   #stash(bytes: Uint8Array, length: number): void {

@@ -187,12 +187,6 @@ export class ShardLinks {
       if (this.#wantsRoom(shard)) this.requests[shard]!.wantRoom();
   }
 
-  /** Whether a shard has answered. */
-  get hasAnswers(): boolean {
-    for (const ring of this.responses) if (ring.hasMessage) return true;
-    return false;
-  }
-
   #wantsRoom(shard: number): boolean {
     return this.#full[shard] === 1 || this.#posted[shard]!.length > 0;
   }

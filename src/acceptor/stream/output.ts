@@ -117,7 +117,7 @@ export class Output {
     const places = this.#places;
     const last = places.length - PLACE;
     if (last > 0 && places[last + 1] === shard) places[last + 2] = number;
-    else places.push(this.gatheredBytes, shard, number);
+    else places.push(this.#bufferedBytes + this.#bodyBytes, shard, number);
     return true;
   }
 

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ConnectionMigrator } from "../../../../src/acceptor/migration/connection-migrator.ts";
 import { type HandDrivenClient, HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const PUTS = 3;
@@ -14,6 +15,15 @@ describe("a connection", () => {
   ] as const) {
     it(`counts a put that is ${how} once for the affinity of its connection`, () => {
       const server = new HandDrivenServer(2);
+      server.acceptor.migrator = new ConnectionMigrator({
+        topology: server.topology,
+        core: server.acceptor,
+        acceptor: 0,
+        loads: { mayTakeOne: () => false },
+        nowMs: () => 1000,
+        commands: PUTS + 1,
+        ways: [],
+      });
       const client = server.connect(true);
       for (let put = 0; put < PUTS; put++) {
         client.say(`put 0 0 60 ${bodyBytes}\r\n${"x".repeat(bodyBytes)}\r\n`);
