@@ -296,27 +296,36 @@ export function mayDo(role: string | undefined, { may }: Entry): boolean {
 
 const sees = (role: string): boolean => ROLES[role]!.some((each) => each === "bodies" || each === "work");
 
+/** At most so many, or a row of the page gets too high. */
+const NAMES_IN_ROW = 6;
+
 /** Returns the tables of docs/security.md. */
 export function accessMarkdown(): string {
   const roles = Object.keys(ROLES);
-  const rowOf = (name: string, entry: Entry): string[] => [
-    `\`${name}\``,
-    ...roles.map((role) => {
-      if (entry.may === null) return "open";
-      if (!mayDo(role, entry)) return "";
-      return entry.hidesTexts === true && !sees(role) ? "no texts" : "yes";
-    }),
-    entry.limited,
-  ];
-  const table = (first: string, rows: readonly (readonly string[])[]): string => {
-    const all = [[first, ...roles, "with `tubes`"], ...rows];
-    const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-    const line = (cells: readonly string[]): string =>
-      `| ${cells.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`;
-    const [head, ...body] = all.map(line);
-    return [head, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body].join("\n");
+  const rightsOf = (entry: Entry): string =>
+    [
+      ...roles.map((role) => {
+        if (entry.may === null) return "open";
+        if (!mayDo(role, entry)) return "";
+        return entry.hidesTexts === true && !sees(role) ? "no texts" : "yes";
+      }),
+      entry.limited,
+    ].join(" | ");
+  /** Neighbours with the same rights share a row. */
+  const table = (first: string, entries: Readonly<Record<string, Entry>>): string => {
+    const rows: { readonly names: string[]; readonly rights: string }[] = [];
+    for (const [name, entry] of Object.entries(entries)) {
+      const rights = rightsOf(entry);
+      const last = rows.at(-1);
+      if (last?.rights === rights && last.names.length < NAMES_IN_ROW) last.names.push(`\`${name}\``);
+      else rows.push({ names: [`\`${name}\``], rights });
+    }
+    const head = [first, ...roles, "with `tubes`"];
+    return [
+      `| ${head.join(" | ")} |`,
+      `|${"---|".repeat(head.length)}`,
+      ...rows.map(({ names, rights }) => `| ${names.join(", ")} | ${rights} |`),
+    ].join("\n");
   };
-  const rows = (entries: Readonly<Record<string, Entry>>) =>
-    Object.entries(entries).map(([name, entry]) => rowOf(name, entry));
-  return [table("HTTP", rows(OPERATIONS)), table("command", rows(COMMANDS))].join("\n\n");
+  return [table("HTTP", OPERATIONS), table("command", COMMANDS)].join("\n\n");
 }

@@ -20,20 +20,18 @@ class Runnerbean < Beaneater
 end
 
 queue = Runnerbean.new("127.0.0.1:#{ARGV[0]}")
-
-# A tube's policy, and a put with options.
+# page: end
 queue.ask('set-tube mails max-attempts=5 backoff=10 dead-letter=mails-dead', 'SET')
+# page: begin
 first = queue.put_in('mails', 'hello', 'unique=welcome:42 meta=tenant:acme')
+# page: end
 again = queue.put_in('mails', 'again', 'unique=welcome:42')
 abort "#{again}" unless again == { status: 'DUPLICATE', id: first[:id] }
-
-# Reserve, and what the server knows of the job.
+# page: begin
 queue.tubes.watch!('mails')
 job = queue.tubes.reserve(5)
 facts = queue.ask("inspect-job #{job.id}", 'OK')[:body]
 abort "#{facts}" unless facts['attempts'] == 1 && facts['meta'] == ['tenant:acme']
-
-# Give it back with a reason: the policy decides when it comes back.
 queue.ask("release #{job.id} 0 0 reason=SMTP%20550:%20no%20such%20user", 'RELEASED')
 # page: end
 

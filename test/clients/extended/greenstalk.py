@@ -28,18 +28,16 @@ class Queue(greenstalk.Client):
 
 
 queue = Queue(("127.0.0.1", int(sys.argv[1])), watch="mails")
-
-# A tube's policy, and a put with options.
+# page: end
 queue.ask(b"set-tube mails max-attempts=5 backoff=10 dead-letter=mails-dead", b"SET")
+# page: begin
+# A put with options.
 assert queue.put_in(b"mails", b"hello", b"unique=welcome:42", b"meta=tenant:acme")[0] == b"INSERTED"
+# page: end
 assert queue.put_in(b"mails", b"again", b"unique=welcome:42")[0] == b"DUPLICATE"
-
-# Reserve, and what the server knows of the job.
+# page: begin
 job = queue.reserve(timeout=5)
-facts = queue.inspect(job)
-assert facts["attempts"] == 1
-
-# Give it back with a reason: the policy decides when it comes back.
+assert queue.inspect(job)["attempts"] == 1
 queue.ask(b"release %d 0 0 reason=SMTP%%20550:%%20no%%20such%%20user" % job.id, b"RELEASED")
 # page: end
 
