@@ -4,9 +4,10 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
-import { describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { busyness } from "../support/machine/busyness.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { commandsIn } from "../support/page-commands.ts";
 import { TEST_ENV } from "../support/server/server-process.ts";
@@ -22,10 +23,14 @@ const SCRIPTS = Object.keys(JSON.parse(read("package.json")).scripts).map((name)
 );
 /** The long ones, too. */
 const isWhole = process.env["DOCUMENTED"] === "whole";
+/** Longer than any small form takes. `timeout` ends one that hangs, with its children. */
+const COMMAND_SECONDS = String(Math.ceil(200 * busyness()));
 
-const shown = new Map<string, string>(SCRIPTS.map((script) => [script, "package.json"]));
-for (const page of globSync(PAGES, { cwd: ROOT }))
-  for (const command of commandsIn(read(page))) shown.set(command, page);
+/** The first page that shows each command. */
+const shown = new Map<string, string>();
+for (const page of globSync(PAGES, { cwd: ROOT }).sort())
+  for (const command of commandsIn(read(page))) if (!shown.has(command)) shown.set(command, page);
+for (const script of SCRIPTS) if (!shown.has(script)) shown.set(script, "package.json");
 
 const rowOf = (command: string): Row | undefined => ROWS.find(({ match }) => match.test(command));
 
@@ -56,20 +61,39 @@ describe("documented commands", () => {
     }
   });
 
-  const forms = new Map<string, Extract<Row, { small: unknown }>>();
-  for (const command of shown.keys()) {
+  /** Each small form once, under the page that shows it first. */
+  const forms = new Map<string, { readonly page: string; readonly row: Extract<Row, { small: unknown }> }>();
+  for (const [command, page] of shown) {
     const row = rowOf(command);
-    if (row !== undefined && "small" in row && (isWhole || row.isLong !== true))
-      forms.set(row.small(command), row);
+    if (row === undefined || !("small" in row) || (!isWhole && row.isLong === true)) continue;
+    const form = row.small(command);
+    if (!forms.has(form)) forms.set(form, { page, row });
   }
-  for (const [index, [command, { says, needs = [] }]] of [...forms].entries()) {
-    it(command, { skip: skipVariant(index, 2) }, async (t) => {
-      if (!canRun(t, NEEDS.ours, ...needs.map((need) => NEEDS[need]))) return;
-      const { stdout, stderr } = await run("bash", ["-c", command], { cwd: ROOT, env: TEST_ENV });
-      assert.match(stdout + stderr, says);
+  const pages = Map.groupBy(forms, ([, { page }]) => page);
+  let count = 0;
+  for (const [index, [page, all]] of [...pages].entries()) {
+    describe(`of ${page}`, () => {
+      before(() => tell(`${page} (${index + 1} of ${pages.size}): ${all.length} commands`));
+      for (const [command, { row }] of all) {
+        it(command, { skip: skipVariant(count++, 2) }, async (t) => {
+          if (!canRun(t, NEEDS.ours, ...(row.needs ?? []).map((need) => NEEDS[need]))) return;
+          const startedAt = performance.now();
+          const { stdout, stderr } = await run("timeout", [COMMAND_SECONDS, "bash", "-c", command], {
+            cwd: ROOT,
+            env: TEST_ENV,
+          });
+          assert.match(stdout + stderr, row.says);
+          tell(`  ${command}: ${Math.round((performance.now() - startedAt) / 1000)} s`);
+        });
+      }
     });
   }
 });
+
+/** Says how far a long run is. */
+function tell(what: string): void {
+  if (isWhole) console.log(`NOTE ${what}`);
+}
 
 describe("the help of each script", () => {
   /** Take no arguments. */

@@ -170,10 +170,9 @@ export class Player {
     for (const what of failures) console.log(`  ✖ ${what.split("\n", 1)[0]}`);
   }
 
-  /** Tells lines that begin with NOTE, too, where all tests pass. */
   #tellSaid(said: readonly Said[], hasFailed: (file: string) => boolean): void {
     for (const { file, text } of said)
-      if (this.#options.showsAll || hasFailed(file) || text.startsWith("NOTE ")) process.stdout.write(text);
+      if (this.#options.showsAll || hasFailed(file)) process.stdout.write(text);
   }
 }
 
@@ -190,11 +189,16 @@ interface Said {
   readonly text: string;
 }
 
-/** Returns what the files have written when they have ended. */
+/**
+ * Returns what the files have written when they have ended. Lines that begin with NOTE are told at
+ * once, whether or not tests fail.
+ */
 async function heard(stream: TestStream): Promise<readonly Said[]> {
   const said: Said[] = [];
   for await (const { type, data } of stream) {
-    if (type === "test:stdout" || type === "test:stderr") said.push({ file: data.file, text: data.message });
+    if (type === "test:stdout" && data.message.startsWith("NOTE ")) process.stdout.write(data.message);
+    else if (type === "test:stdout" || type === "test:stderr")
+      said.push({ file: data.file, text: data.message });
     else if (type === "test:diagnostic" && !COUNT.test(data.message))
       said.push({ file: data.file ?? "", text: `ℹ ${data.message}\n` });
   }
