@@ -54,6 +54,7 @@ describe("dashboard, job", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await actions.page.getByText("its worker is told at its next touch-job").waitFor();
     await actions.page.getByText("cancelled: wrong file").waitFor();
     assert.equal(await button("Cancel…").count(), 0);
+    assert.equal(await actions.page.getByText("expires in").count(), 0, "it has no time to live");
     await assertAccessible(actions.page, "the page of a cancelled job");
     assert.equal((await worker.ask(`touch-job ${id}`)).line, "TOUCHED cancelled=wrong%20file");
     worker.close();

@@ -191,7 +191,10 @@ function policyFacts(job: JobRow): [string, string | Part][] {
           ],
         ]),
     ...(origin === null ? [] : [["died in", html`${tubeAnchor(origin)}: ${deathOf(job)}`] as [string, Part]]),
-    ...(expiresIn === null ? [] : [["expires in", duration(expiresIn)] as [string, string]]),
+    // A cancelled job counts as expired.
+    ...(expiresIn === null || job.cancelled !== null
+      ? []
+      : [["expires in", duration(expiresIn)] as [string, string]]),
     ...(unique === null ? [] : [["unique key", nameOf(unique)] as [string, Part]]),
     ...(group === null ? [] : [["group", nameOf(group)] as [string, Part]]),
     ...(cost === 1 ? [] : [["cost", exact(cost)] as [string, string]]),
