@@ -24,6 +24,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { JobIds, LentIds } from "../ring/job-ids.ts";
 import { type BackupWords, BatchWord, LogWord, LogWords } from "../ring/log-words.ts";
+import { RestateWords } from "../ring/restate-words.ts";
 import { EMPTY, FULL, RingReader, RingWriter } from "../ring/ring.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { BatchSink } from "./live/batch-chain.ts";
@@ -164,6 +165,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
   readonly #ids: JobIds;
   readonly #lent: LentIds;
   readonly #backup: BackupWords;
+  readonly #restate: RestateWords;
   #publishedCut: CutState = "none";
   #publishedKept = 0;
   #publishedLent = 0;
@@ -189,6 +191,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
     this.#lent = new LentIds(this.#control.words, ControlWord.IdsLent);
     this.#backup = backupWords(topology);
+    this.#restate = new RestateWords(binlog.restate, topology.shards);
   }
 
   /** Sets the first id to hand out, before any thread takes one. The log lends it on demand. */
@@ -207,7 +210,8 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     // A log that waits for room takes nothing before its deadline, however full the rings are.
     if (room.waiting || tail.chain?.hasRoom === false) return false;
     for (const ring of this.rings) if (ring.hasMessage) return true;
-    return this.#backup.asked !== cut.number || this.#storage.lendIsDue(this.#ids.lastSince(this.#firstId));
+    const isAsked = this.#backup.asked !== cut.number || this.#restate.rewriteBelow !== tail.damagedBelow;
+    return isAsked || this.#storage.lendIsDue(this.#ids.lastSince(this.#firstId));
   }
 
   get nextDueAtMs(): number {
@@ -269,6 +273,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
           // At a stop, making room and compaction are left to the next start. The records still in
           // the rings find room without them, or make it.
           if (this.#backup.asked !== storage.cut.number) this.#takeBackup();
+          storage.tail.damagedBelow = this.#restate.rewriteBelow;
           this.#worksOn = !this.#stopping && storage.work(surroundings.nowMs());
           this.#action = Action.TellAgain;
           break;

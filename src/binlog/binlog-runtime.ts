@@ -17,6 +17,7 @@ import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { FileTable } from "../ring/job-directory.ts";
 import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
+import { RESTATED_MAX, RestateWords } from "../ring/restate-words.ts";
 import { BatchRing, BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { noteStart, readGroupFile } from "./disk/checked-json.ts";
@@ -27,7 +28,7 @@ import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
-import type { StorageNotice, SyncEvery } from "./live/storage-options.ts";
+import type { DamagedPart, Restater, StorageNotice, SyncEvery } from "./live/storage-options.ts";
 import { openBinlog, recoveredWithFiles } from "./open-binlog.ts";
 import { type OpenOptions, StartInterrupted } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";
@@ -75,6 +76,29 @@ export class ShardFeed {
         this.#onLoaded = resolve;
       });
     }
+  }
+}
+
+/** Asks the shards for records that the log can't read. */
+class ShardRestater implements Restater {
+  readonly partsMax: number = RESTATED_MAX;
+  readonly #words: RestateWords;
+  readonly #bells: readonly Doorbell[];
+
+  constructor(topology: Topology) {
+    this.#words = new RestateWords(topology.binlog!.restate, topology.shards);
+    const words = new Int32Array(topology.doorbells);
+    const shards = Array.from({ length: topology.shards }, (_, shard) => threadOfShard(topology, shard));
+    this.#bells = [...new Set(shards)].map((thread) => new Doorbell(words, thread));
+  }
+
+  get isAnswered(): boolean {
+    return this.#words.isAnswered;
+  }
+
+  ask(parts: readonly DamagedPart[]): void {
+    this.#words.ask(parts);
+    for (const bell of this.#bells) bell.ring();
   }
 }
 
@@ -194,6 +218,7 @@ export class BinlogRuntime {
       notice: (notice) => this.#tell({ news: "notice", notice }),
       progress: (doneBytes, totalBytes) => this.#tell({ news: "progress", doneBytes, totalBytes }),
       files,
+      restater: new ShardRestater(topology),
     };
     const chain = await this.#chain(options);
     const startedAtMs = monotonicMs();

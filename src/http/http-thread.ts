@@ -19,6 +19,7 @@ import type { Token } from "../access/token-file.ts";
 import { Point, REAL_THREAD } from "../loop/role.ts";
 import type { PollPolicy } from "../loop/waiting-policy.ts";
 import type { GroupMembers } from "../message/group.ts";
+import type { ScrubReport } from "../message/log-figures.ts";
 import type { ManualChange } from "../message/manual-change.ts";
 import {
   Counter,
@@ -214,6 +215,7 @@ export type HttpOrder =
    * that.
    */
   | { order: "reloaded"; successful: boolean; successAt: number; question?: number; outcome: ReloadOutcome }
+  | { order: "scrubbed"; report: ScrubReport }
   /** Changes by hand that acceptors have seen. */
   | { order: "changes"; changes: readonly ManualChange[] }
   | { order: "stop" };
@@ -227,6 +229,8 @@ export type HttpNews =
   | { news: "log"; level: "info" | "warn" | "error"; message: string }
   /** A question for an acceptor. */
   | { news: "ask"; acceptor: number; question: AcceptorQuestion }
+  /** A request to check the whole log now, or to pause checks. */
+  | { news: "scrub"; pauses: boolean }
   /** A request to reload the configuration. */
   | { news: "reload"; question: number }
   | { news: "serving" }
@@ -258,6 +262,7 @@ const stateAtStart = ({ startedAtMs }: ServerFacts): ServerState => ({
   phase: "starting",
   replayed: 0,
   group: undefined,
+  scrub: undefined,
   listeners: [],
   httpUrls: [],
   httpTokens: false,
@@ -386,6 +391,7 @@ export class HttpThread {
       words: new ControlWords(topology.control),
       memory: memoryWords(topology),
       audit: new AuditLog(),
+      scrub: (pauses) => port.postMessage({ news: "scrub", pauses }),
       backups: backupsOf(data, (message) => this.#tellError(message)),
       metrics,
       measured: new MeasuredTubes(metrics),
@@ -473,6 +479,7 @@ export class HttpThread {
     else if (order.order === "group") this.#state.group = { ...order, atMs: monotonicMs() };
     else if (order.order === "configure") this.#configure(order.rules);
     else if (order.order === "reloaded") this.#onReloaded(order);
+    else if (order.order === "scrubbed") this.#state.scrub = order.report;
     else if (order.order === "changes") this.#noteChanges(order.changes);
     else if (order.order === "answer") this.#service.connections.onAnswer(order.answer);
     else void this.#stop();

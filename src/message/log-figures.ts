@@ -51,3 +51,42 @@ export function countFigure(
   figures[at + bound]!++;
   figures[at + bounds.length + 1]! += value;
 }
+
+// What the scrub has found: the main thread counts, the HTTP thread shows it.
+
+/** A damaged place of a segment that is no longer written. */
+export interface Damage {
+  readonly segment: number;
+  readonly offset: number;
+  readonly bytes: number;
+  /** The jobs whose ids can still be read there; a damaged record may name a wrong one. */
+  readonly jobs: readonly number[];
+  readonly reason: string;
+}
+
+export interface DamagedPlace extends Damage {
+  /** Name of the file, in the log's directory. */
+  readonly file: string;
+  readonly foundAtMs: number;
+  /** When the file was gone, because all that it held was written again; null before that. */
+  repairedAtMs: number | null;
+}
+
+export interface ScrubReport {
+  paused: boolean;
+  /** In a walk that was asked for: the segments that are left. */
+  left: number;
+  /** Segments and bytes that were read since the start. */
+  files: number;
+  bytes: number;
+  /** Complete walks over all segments, and when the last of them ended. */
+  walks: number;
+  walkedAtMs: number | null;
+  /** Damaged places: found since the start, and those that are still there. */
+  found: number;
+  damaged: number;
+  /** Why the last read failed; "" if it didn't. */
+  failure: string;
+  /** The latest damaged places, oldest first. */
+  places: DamagedPlace[];
+}

@@ -7,6 +7,7 @@ import { MemoryWords } from "../ring/control-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
 import { FileTable, JobDirectory } from "../ring/job-directory.ts";
 import { BackupWords, LOG_WORDS, type LogWord } from "../ring/log-words.ts";
+import { RestateWords } from "../ring/restate-words.ts";
 import { createRing } from "../ring/ring.ts";
 import { GROUP_FIGURES } from "./group.ts";
 import { recordRingBytes } from "./record.ts";
@@ -253,6 +254,8 @@ interface BinlogTopology {
   readonly progress: SharedArrayBuffer;
   /** See ring/job-directory.ts. */
   readonly files: SharedArrayBuffer;
+  /** See ring/restate-words.ts. */
+  readonly restate: SharedArrayBuffer;
   /** How far a change's record must be before the reply: written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;
   /** The thread that runs the log; undefined if the log has its own thread. */
@@ -353,6 +356,7 @@ export function createTopology(options: TopologyOptions): Topology {
             ),
             progress: new SharedArrayBuffer(shards * LOG_WORDS * 4),
             files: new SharedArrayBuffer(FileTable.BYTES),
+            restate: new SharedArrayBuffer(RestateWords.bytesFor(shards)),
             repliesWaitFor: options.binlog.repliesWaitFor,
             thread: options.binlog.isResident === true ? 0 : undefined,
             group: groupFor(options),

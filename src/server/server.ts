@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import type { AcceptorNews, TransportKind } from "../acceptor/acceptor.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
 import { printableLines } from "../base/text.ts";
+import { type Scrub, scrubOf } from "../binlog/scrub.ts";
 import { sizeText } from "../config/setting.ts";
 import type { HttpAddress, OpenListener } from "../http/http-thread.ts";
 import { changeText, type ManualChange } from "../message/manual-change.ts";
@@ -170,6 +171,7 @@ class Server {
   #acceptors: AcceptorHandle[] = [];
   #binlog: BinlogSupervisor | undefined;
   #binlogThread: BinlogThreadHandle | undefined;
+  #scrub: Scrub | undefined;
   readonly #listening = new Listening(
     () => this.#acceptors,
     (line) => this.#verbose?.write(line),
@@ -260,13 +262,17 @@ class Server {
     // In a group, only the server that serves clients may have its port open.
     let listeners: readonly OpenListener[] = replicate === undefined ? await this.#listen(addresses) : [];
     const loadLog = logStart === undefined ? undefined : await this.#startLog(logStart, resident);
+    if (binlog !== undefined) this.#scrub = this.#createScrub(binlog);
     // By now all threads have loaded their code, which the new user may not be allowed to read.
     await Promise.all(shards);
     const giveMemoryWhenIdle = memoryGiver(options, () => this.#messages(), this.#log);
     if (options.user !== undefined) switchUser(options.user);
     if (this.#stopping) return;
     this.#group?.start();
+    // A standby loads no log before it has the lead.
+    if (replicate !== undefined) this.#scrub?.start();
     await loadLog?.();
+    if (replicate === undefined) this.#scrub?.start();
     await this.#group?.mayServe;
     if (this.#stopping) return;
     if (replicate !== undefined) listeners = await this.#listen(addresses);
@@ -295,6 +301,13 @@ class Server {
     const where = listeners.map((each) => each.where).join(", ");
     notifySystemd("ready", `serves on ${where}`);
     this.#log.info(this.#startLine(httpWhere === undefined ? where : `${where} and ${httpWhere}`, transport));
+  }
+
+  #createScrub(directory: string): Scrub {
+    return scrubOf(directory, this.#topology, {
+      tell: (level, message) => this.#log[level](message),
+      onReport: (report) => this.#http?.tell({ order: "scrubbed", report }),
+    });
   }
 
   /** Returns how many messages all threads have taken so far. */
@@ -335,6 +348,7 @@ class Server {
         if (news.news === "log") this.#log[news.level](news.message);
         else if (news.news === "ask") this.#acceptors[news.acceptor]?.ask(news.question);
         else if (news.news === "more-changes") this.#audit.taken();
+        else if (news.news === "scrub") news.pauses ? this.#scrub?.pause() : this.#scrub?.walk();
         else if (news.news === "reload") this.#reloading.reload("HTTP", news.question);
       },
     });
@@ -491,6 +505,7 @@ class Server {
       return this.exit(1);
     }
     this.#stopping = true;
+    this.#scrub?.stop();
     this.#log.info(`${signal}: stopping; send it again to stop at once`);
     notifySystemd("stopping", `${signal}: stopping`);
     this.#listening.removeSocketFiles();

@@ -587,6 +587,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
     if (this.#deadLetters.isUnderWay || this.engine.policies.deaths.someLeave)
       this.#deadLetters.step(this.nowMs);
     if (this.transferSender.waiting.length > 0) this.transferSender.step();
+    if (this.records?.hasRequest === true && this.records.hasRoom) this.records.restate();
     if (this.#resuming.length > 0) this.#runResumed();
     this.memory.settle();
     return taken;
@@ -725,6 +726,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
       (this.engine.batches.hasNews && (this.homes.hasWork || this.engine.batchEnds.hasWork)) ||
       (this.transferSender.waiting.length > 0 && this.transferSender.hasWork) ||
       this.control?.hasWork === true ||
+      this.records?.hasRequest === true ||
       (this.replies.longReady > 0 && this.replies.longHasWork) ||
       (this.lists.underWay.length > 0 && this.lists.hasWork) ||
       this.aside.size > 0 ||

@@ -216,6 +216,43 @@ export class RealDisk implements Disk {
   }
 }
 
+/** Bytes of one read past the cache. */
+const PIECE_BYTES = 1024 * 1024;
+
+/**
+ * Reads a whole file from the disk itself: the page cache may still have what the disk has lost.
+ * Where the file system can't (EINVAL), it reads through the cache.
+ */
+export function readPastCache(file: string): Uint8Array {
+  const { O_RDONLY, O_DIRECT = 0 } = fs.constants;
+  try {
+    return readPieces(file, O_RDONLY | O_DIRECT);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EINVAL") throw error;
+    return readPieces(file, O_RDONLY);
+  }
+}
+
+function readPieces(file: string, flags: number): Uint8Array {
+  const handle = fs.openSync(file, flags);
+  try {
+    const { size } = fs.fstatSync(handle);
+    // O_DIRECT needs memory that begins at a page; that of a resizable buffer does.
+    const bytesMax = PIECE_BYTES * Math.ceil((size + 1) / PIECE_BYTES);
+    const bytes = new Uint8Array(new ArrayBuffer(bytesMax, { maxByteLength: bytesMax }));
+    let got = 0;
+    while (got < size) {
+      const read = fs.readSync(handle, bytes, got, PIECE_BYTES, got);
+      got += read;
+      // A piece is short at the end of the file; from there, no further read would be aligned.
+      if (read < PIECE_BYTES) break;
+    }
+    return bytes.subarray(0, got);
+  } finally {
+    fs.closeSync(handle);
+  }
+}
+
 /**
  * Syncs an open directory. Some file systems (CIFS, FUSE) answer EINVAL, as fsync(2) says: they
  * have no such operation, and keep the names by themselves.

@@ -14,7 +14,7 @@ import {
   UPDATE_BYTES_MAX,
   updateHasTail,
 } from "../../message/record.ts";
-import { BinlogError, isDescriptorShortage } from "../disk/binlog-error.ts";
+import { BinlogError, isDescriptorShortage, systemCode } from "../disk/binlog-error.ts";
 import { type Disk, type Handle, readFully } from "../disk/disk.ts";
 import type { RecordIndex, Segment, SegmentTable } from "../segments/books.ts";
 import {
@@ -27,8 +27,10 @@ import {
   MAX_STORED_BYTES,
   OwnKind,
 } from "../segments/segment-format.ts";
+import { DamagedSegment } from "./damaged-segment.ts";
 import type { LogCut } from "./log-cut.ts";
 import type { LogWriter } from "./log-writer.ts";
+import type { Restater, StorageOptions } from "./storage-options.ts";
 
 // Reads records back for compaction while the log is in use, with few open files.
 
@@ -36,12 +38,15 @@ const OPEN_FILES = 16;
 
 class SegmentReader {
   readonly #disk: Disk;
+  /** Whether bytes that the disk can't read count as damage, which is repaired. */
+  readonly #toleratesErrors: boolean;
   /** In order of opening. */
   readonly #open = new Map<number, Handle>();
   readonly #update: Memory = Memory.ofSize(FRAME_BYTES + UPDATE_BYTES_MAX);
 
-  constructor(disk: Disk) {
+  constructor(disk: Disk, toleratesErrors: boolean) {
     this.#disk = disk;
+    this.#toleratesErrors = toleratesErrors;
   }
 
   #handleOf(segment: Segment): Handle {
@@ -87,16 +92,24 @@ class SegmentReader {
   read(segment: Segment, into: Uint8Array, length: number, position: number): number {
     assert(length <= into.length, "the bytes to read fit into their memory");
     assert(position >= HEADER_BYTES, "records lie after the header");
-    return readFully(this.#disk, this.#handleOf(segment), into, 0, length, position);
+    const handle = this.#handleOf(segment);
+    try {
+      return readFully(this.#disk, handle, into, 0, length, position);
+    } catch (error) {
+      if (!this.#toleratesErrors || systemCode(error) !== "EIO") throw error;
+      return 0;
+    }
   }
 
-  /** Returns memory with an UPDATE record at FRAME_BYTES; valid until the next call. */
-  readUpdate(segment: Segment, offset: number): Memory {
+  /**
+   * Returns memory with an UPDATE record at FRAME_BYTES, valid until the next call; undefined if
+   * the record is damaged.
+   */
+  readUpdate(segment: Segment, offset: number): Memory | undefined {
     const { bytes } = this.#update;
     // Most updates have no tail, and end long before the buffer does.
-    this.read(segment, bytes, bytes.length, offset);
-    if (!frameIsWhole(this.#update, 0, segment.salt)) this.damaged(segment, offset);
-    return this.#update;
+    const got = this.read(segment, bytes, bytes.length, offset);
+    return got > FRAME_BYTES && frameIsWhole(this.#update, 0, segment.salt) ? this.#update : undefined;
   }
 
   damaged(segment: Segment, offset: number): never {
@@ -135,14 +148,22 @@ export class Compaction {
   #dropBatch = 0;
   /** Whether the dropped file is removed, but perhaps not durably. */
   #unlinked = false;
+  readonly #restater: Restater | undefined;
+  readonly #notice: StorageOptions["notice"];
+  /** The oldest segment, once damage was met in it. */
+  #damaged: DamagedSegment | undefined;
+  /** For how long the next slice must wait, in ms. */
+  restMs = 0;
 
-  constructor(disk: Disk, tail: LogWriter, cut: LogCut) {
+  constructor({ disk, restater, notice }: StorageOptions, tail: LogWriter, cut: LogCut) {
     this.#disk = disk;
+    this.#restater = restater;
+    this.#notice = notice;
     this.#table = tail.table;
     this.#index = tail.index;
     this.#tail = tail;
     this.#cut = cut;
-    this.#reader = new SegmentReader(disk);
+    this.#reader = new SegmentReader(disk, restater !== undefined);
   }
 
   /** Returns whether the oldest segment should be compacted, also if the log is `full`. */
@@ -191,14 +212,34 @@ export class Compaction {
     }
     const stopAt = this.#position + budgetBytes;
     assert(this.#position <= oldest.usedBytes, "compaction stays in its segment");
-    while (oldest.liveBytes > 0 && this.#position < stopAt) {
-      this.#chunkful(oldest);
+    this.restMs = 0;
+    while (oldest.liveBytes > 0 && this.#position < stopAt && this.#damaged === undefined) {
+      const damagedAt = this.#chunkful(oldest);
+      if (damagedAt > 0) this.#onDamage(oldest, damagedAt);
       if (late()) break;
     }
+    if (oldest.liveBytes > 0 && this.#damaged !== undefined) this.restMs = this.#damaged.step(late);
     return oldest.liveBytes === 0;
   }
 
-  #chunkful(segment: Segment): void {
+  /** Continues record by record, as the index knows them, if the shards can repair the segment. */
+  #onDamage(segment: Segment, offset: number): void {
+    const restater = this.#restater;
+    if (restater === undefined) this.#reader.damaged(segment, offset);
+    const copy = (kept: { offset: number; framedBytes: number }): boolean => {
+      const { bytes, view } = this.#chunk;
+      const recordBytes = kept.framedBytes - FRAME_BYTES;
+      const got = this.#reader.read(segment, bytes, kept.framedBytes, kept.offset);
+      const isThere = got === kept.framedBytes && view.getUint32(4, true) === recordBytes;
+      return isThere && this.#consider(segment, kept.offset, 0, recordBytes);
+    };
+    this.#damaged = new DamagedSegment({ segment, index: this.#index, tail: this.#tail, restater, copy });
+    const message = `${this.#disk.path}/${segmentName(segment.number)} is damaged at offset ${offset}: its jobs are written again`;
+    this.#notice({ level: "warn", code: "BINLOG_DAMAGED", message });
+  }
+
+  /** Returns the offset of damage; 0 if there is none. */
+  #chunkful(segment: Segment): number {
     const reader = this.#reader;
     assert(this.#position >= HEADER_BYTES, "compaction begins after the header");
     assert(this.#position <= segment.usedBytes, "compaction ends with the last record");
@@ -208,23 +249,26 @@ export class Compaction {
     while (at + FRAME_BYTES <= got) {
       const recordBytes = this.#chunk.view.getUint32(at + 4, true);
       if (at + FRAME_BYTES + recordBytes > got) break;
-      if (recordBytes === 0) reader.damaged(segment, this.#position + at);
-      this.#consider(segment, at, recordBytes);
+      const offset = this.#position + at;
+      if (recordBytes === 0 || !this.#consider(segment, offset, at, recordBytes)) return offset;
       at += FRAME_BYTES + recordBytes;
     }
     // The books claim a live record here, but no record follows.
-    if (at === 0) reader.damaged(segment, this.#position);
+    if (at === 0) return this.#position;
     this.#position += at;
+    return 0;
   }
 
-  #consider(segment: Segment, at: number, recordBytes: number): void {
+  /**
+   * Copies the record at `at` of the chunk, which is at `offset` of the segment, if it is live.
+   * Returns false if it or its latest update is damaged.
+   */
+  #consider(segment: Segment, offset: number, at: number, recordBytes: number): boolean {
     const index = this.#index;
-    const reader = this.#reader;
-    const offset = this.#position + at;
     const record = at + FRAME_BYTES;
-    if (!index.isLive(this.#chunk, record, segment.number, offset)) return;
+    if (!index.isLive(this.#chunk, record, segment.number, offset)) return this.#damaged === undefined;
     const whole = frameIsWhole(this.#chunk, at, segment.salt);
-    if (!whole || recordBytes < PIECE_HEADER_BYTES) reader.damaged(segment, offset);
+    if (!whole || recordBytes < PIECE_HEADER_BYTES) return false;
     const id = this.#chunk.view.getFloat64(record + RECORD_ID_AT, true);
     const updateSegment = isFull(this.#chunk.bytes[record]!) ? index.updateSegmentOf(id) : 0;
     if (isTally(this.#chunk.bytes[record]!)) forgetTallied(this.#chunk.view, record);
@@ -232,11 +276,13 @@ export class Compaction {
     else {
       const updated = this.#table.get(updateSegment);
       assert(updated !== undefined, "the latest update of a live job is in the log");
-      const update = reader.readUpdate(updated, index.updateOffsetOf(id));
+      const update = this.#reader.readUpdate(updated, index.updateOffsetOf(id));
+      if (update === undefined) return false;
       this.#migrateUpdated(record, recordBytes, update);
     }
     if (CHECKED)
       assert(!index.isLive(this.#chunk, record, segment.number, offset), "a copy replaces its record");
+    return true;
   }
 
   /** Copies a job's full record in the state of its latest update. */
@@ -312,6 +358,11 @@ export class Compaction {
     assert(number === this.#tail.dropping, "only the oldest segment is dropped");
     assert(this.#tail.syncedSequence >= this.#dropSequence, "a DROP is durable before its segment goes");
     this.#reader.forget(number);
+    if (this.#damaged !== undefined) {
+      const message = `${this.#disk.path}/${segmentName(number)} was damaged and is no longer needed: ${this.#damaged.report}`;
+      this.#notice({ level: "info", code: "BINLOG_REPAIRED", message });
+      this.#damaged = undefined;
+    }
     // A quota may refuse even this. The table drops the segment only afterwards, so each step can
     // be retried.
     if (!this.#unlinked && !this.#cut.keeps(number)) this.#disk.unlink(segmentName(number));

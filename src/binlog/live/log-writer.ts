@@ -283,8 +283,11 @@ export class LogWriter {
 
   /** Compaction rewrites segments below this one regardless of their live bytes. */
   get rewriteBelow(): number {
-    return this.chain?.rewriteBelow ?? 0;
+    return Math.max(this.damagedBelow, this.chain?.rewriteBelow ?? 0);
   }
+
+  /** Segments below this one hold damage here or on another server of the group. */
+  damagedBelow = 0;
 
   /** Bytes by which the files may still grow: "Promise" in docs/architecture/log-space.md. */
   get promisedBytes(): number {

@@ -99,6 +99,21 @@ export interface StorageNotice {
   message: string;
 }
 
+/** Asks the shards, which have all jobs in memory, to record parts of jobs once more. */
+export interface Restater {
+  /** Whether all shards have answered the last request. */
+  readonly isAnswered: boolean;
+  readonly partsMax: number;
+  ask(parts: readonly DamagedPart[]): void;
+}
+
+/** A PUT (`from` -1; `bytes` are those of the body that are in pieces) or a piece of a body. */
+export interface DamagedPart {
+  readonly id: number;
+  readonly from: number;
+  readonly bytes: number;
+}
+
 export interface StorageOptions {
   disk: Disk;
   /** Creates a sync in the background; without it, every sync holds up the thread. */
@@ -120,6 +135,8 @@ export interface StorageOptions {
    * them to the shared log.
    */
   chain?: ChainOptions | undefined;
+  /** Gets records again that can't be read; without it, damage in a sealed segment ends the log. */
+  restater?: Restater | undefined;
   /** Takes the segment of a job's full record whenever that changes. */
   files?: { set(id: number, segment: number): void };
 }

@@ -66,7 +66,7 @@ export class Storage {
     log.index.batches.endRecovery();
     this.tail = new LogWriter(options);
     this.cut = new LogCut(disk, this.tail);
-    this.#compaction = new Compaction(disk, this.tail, this.cut);
+    this.#compaction = new Compaction(options, this.tail, this.cut);
     this.room = new FullDisk(options, this.tail, this.#compaction);
   }
 
@@ -277,6 +277,7 @@ export class Storage {
     const stopAtMs = this.#options.clockMs() + SLICE_MS;
     assert(slice > 0 && this.#workBytes >= 0, "a slice of work has bytes");
     if (this.#compaction.step(slice, () => this.#options.clockMs() >= stopAtMs)) this.#compaction.beginDrop();
+    else if (this.#compaction.restMs > 0) this.#compactAtMs = this.#nowMs + this.#compaction.restMs;
   }
 
   /**

@@ -3,7 +3,13 @@
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes, Memory } from "../../base/bytes.ts";
-import { encodeBatch, encodeTallied, encodeTally, type LoggedBatch } from "../../message/flow-record.ts";
+import {
+  encodeBatch,
+  encodeTallied,
+  encodeTally,
+  type LoggedBatch,
+  type Tally,
+} from "../../message/flow-record.ts";
 import {
   bodyBytesOf,
   encodePieceHead,
@@ -13,7 +19,12 @@ import {
   RECORD_ID_AT,
   recordHeadBytes,
 } from "../../message/record.ts";
-import type { Storage } from "./storage.ts";
+import type { BatchFacts } from "../../schema/batch.ts";
+
+/** A log that takes records. */
+interface Appendable {
+  appendOwned(bytes: Uint8Array, start: number, length: number): void;
+}
 
 const piece: Memory = Memory.ofSize(MAX_RECORD_BYTES);
 
@@ -23,7 +34,7 @@ export function wholeJobBytes(view: DataView, at: number): number {
 }
 
 /** Appends the PUT at `at`, which its whole body follows. */
-export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: number): void {
+export function appendWholeJob(storage: Appendable, { bytes, view }: Memory, at: number): void {
   const total = wholeJobBytes(view, at);
   assert(at + total <= bytes.length, "a job lies in its memory");
   const first = Math.min(total, MAX_RECORD_BYTES);
@@ -41,7 +52,7 @@ export function appendWholeJob(storage: Storage, { bytes, view }: Memory, at: nu
 }
 
 /** Appends the settings of a tube pattern. */
-export function appendSetting(storage: Storage, pattern: string, text: string): void {
+export function appendSetting(storage: Appendable, pattern: string, text: string): void {
   const setting = settingRecord(pattern, text);
   storage.appendOwned(setting, 0, setting.length);
 }
@@ -53,12 +64,24 @@ export function settingRecord(pattern: string, text: string): Uint8Array {
   return piece.bytes.subarray(0, length);
 }
 
+/** Returns a BATCH, as valid as a SETTING of `settingRecord`. */
+export function batchRecord(facts: BatchFacts): Uint8Array {
+  return piece.bytes.subarray(0, encodeBatch(piece, 0, facts, 0));
+}
+
+/** Returns a TALLY that deletes no job, as valid as a SETTING of `settingRecord`. */
+export function tallyRecord({ number, shard, done, failed }: Tally): Uint8Array {
+  const length = encodeTally(piece.view, 0, 0, number, shard);
+  encodeTallied(piece.view, 0, done, failed);
+  return piece.bytes.subarray(0, length);
+}
+
 /** Appends the state of a batch and its tallies. */
-export function appendBatch(storage: Storage, { facts, tallies }: LoggedBatch): void {
-  storage.appendOwned(piece.bytes, 0, encodeBatch(piece, 0, facts, 0));
-  for (const { number, shard, done, failed } of tallies) {
-    const length = encodeTally(piece.view, 0, 0, number, shard);
-    encodeTallied(piece.view, 0, done, failed);
-    storage.appendOwned(piece.bytes, 0, length);
+export function appendBatch(storage: Appendable, { facts, tallies }: LoggedBatch): void {
+  const batch = batchRecord(facts);
+  storage.appendOwned(batch, 0, batch.length);
+  for (const each of tallies) {
+    const tally = tallyRecord(each);
+    storage.appendOwned(tally, 0, tally.length);
   }
 }

@@ -3,7 +3,7 @@
 import { MAX_RECORD_BYTES, segmentBytesMin } from "../../message/record.ts";
 import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
-import type { StorageNotice, SyncEvery } from "../live/storage-options.ts";
+import type { Restater, StorageNotice, SyncEvery } from "../live/storage-options.ts";
 
 // Error for a server that is stopped while it still reads its log. It has served no client, so
 // there is nothing to finish.
@@ -44,6 +44,8 @@ export interface OpenOptions {
   disk: Disk;
   /** See StorageOptions. */
   background?: (() => BackgroundSync) | undefined;
+  /** See StorageOptions. */
+  restater?: Restater | undefined;
   shards: number;
   /**
    * The value of -s; raised to SEGMENT_BYTES_MIN and to what that many shards need, unless

@@ -2,12 +2,14 @@
 
 import { move, transferableSymbol, valueSymbol } from "piscina";
 import { RealDisk } from "../disk/real-disk.ts";
-import { type SegmentScan, scanFile } from "./segment-scan.ts";
+import { checkFile, type SegmentScan, scanFile } from "./segment-scan.ts";
 
 export interface ScanTask {
   path: string;
   number: number;
   salvage: boolean;
+  /** Whether only the damaged places of the segment are wanted, as it lies on the disk. */
+  checks?: boolean;
 }
 
 /** A scan whose columns all move in one transfer. */
@@ -29,6 +31,7 @@ class Transferred {
 }
 
 export default function scanWorker(task: ScanTask): unknown {
+  if (task.checks === true) return checkFile(task.path, task.number);
   // Piscina's type names symbols that it doesn't export.
   const scan: object = new Transferred(scanFile(new RealDisk(task.path), task.number, task.salvage));
   return move(scan as Parameters<typeof move>[0]);

@@ -226,6 +226,19 @@ export class BatchIndex {
     return tally !== undefined && tally.segment === segment && tally.offset === offset;
   }
 
+  /** Yields what is kept in a segment. */
+  *keptIn(segment: number): Generator<Kept> {
+    for (const { facts, tallies, ...place } of this.#entries.values()) {
+      if (facts !== undefined && place.segment === segment) yield { kind: "batch", facts };
+      for (const [shard, tally] of tallies.entries())
+        if (tally?.segment === segment)
+          yield {
+            kind: "tally",
+            tally: { number: facts!.number, shard, done: tally.done, failed: tally.failed },
+          };
+    }
+  }
+
   /** Returns all batches in the order of their opening. */
   list(): LoggedBatch[] {
     const found: LoggedBatch[] = [];
@@ -239,6 +252,14 @@ export class BatchIndex {
     return found.sort((a, b) => a.facts.number - b.facts.number);
   }
 }
+
+/** A live record, as the index knows it. */
+export type Kept =
+  /** `from` is -1 for the full record, and `bytes` are those of the body that are in pieces. */
+  | { kind: "job"; id: number; from: number; bytes: number; offset: number; framedBytes: number }
+  | { kind: "setting"; pattern: string; text: string }
+  | { kind: "batch"; facts: BatchFacts }
+  | { kind: "tally"; tally: Tally };
 
 // Index of the locations of each live job in the log (its full record, latest update and body
 // pieces) and of tube settings. It uses no object per job.
@@ -564,6 +585,35 @@ export class RecordIndex {
 
   updateOffsetOf(id: number): number {
     return this.#page(id)?.words[rowOf(id) + UPDATE_OFFSET] ?? 0;
+  }
+
+  /**
+   * Yields the live records of a segment, and undefined after each page of jobs, as a place to
+   * pause. Records that move meanwhile may be yielded or not.
+   */
+  *keptIn(segment: number): Generator<Kept | undefined> {
+    for (const { number, words } of this.#pages.values()) {
+      for (let row = 0; row < PAGE_JOBS; row++) {
+        const at = row * JOB_WORDS;
+        if (words[at + FULL_SEGMENT] !== segment) continue;
+        const id = number * PAGE_JOBS + row;
+        const bytes = Math.max(0, this.big.get(id)?.missingBytes ?? 0);
+        const framedBytes = bytesOf(words[at + FULL_BYTES]!);
+        yield { kind: "job", id, from: -1, bytes, offset: words[at + FULL_OFFSET]!, framedBytes };
+      }
+      yield undefined;
+    }
+    yield* this.#piecesIn(segment);
+    for (const [pattern, { text, segment: place }] of this.settings)
+      if (place === segment) yield { kind: "setting", pattern, text };
+    yield* this.batches.keptIn(segment);
+  }
+
+  *#piecesIn(segment: number): Generator<Kept> {
+    for (const [id, { pieces }] of this.big)
+      for (const { segment: place, bodyOffset, bodyBytes, offset, framedBytes } of pieces.values())
+        if (place === segment)
+          yield { kind: "job", id, from: bodyOffset, bytes: bodyBytes, offset, framedBytes };
   }
 
   /**

@@ -4,7 +4,7 @@ import { memoryUsage } from "node:process";
 import { type Static, type TObject, Type } from "typebox";
 import type { ShardTotals } from "../../message/control.ts";
 import { GROUP_ROLES, GroupFigure, type GroupMember } from "../../message/group.ts";
-import { BATCH_BOUNDS_RECORDS, LogFigures, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
+import { BATCH_BOUNDS_RECORDS, LogFigures, type ScrubReport, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
 import {
   binlogRole,
   ControlWord,
@@ -17,7 +17,7 @@ import { type TurnCounts, turnCountsOf } from "../../message/turn-counters.ts";
 import { answers, type Routes, requireServing } from "../api/api.ts";
 import { chosen, fieldsQuery } from "../api/parameters.ts";
 import { Problem } from "../api/problem.ts";
-import { Anything, Fields, Group, Load, Log, Quantiles, RATED, Server } from "../api/schemas.ts";
+import { Anything, Fields, Group, Load, Log, Quantiles, RATED, ScrubView, Server } from "../api/schemas.ts";
 import { ringBytesOf, threadCpu, unsyncedSeconds } from "../metrics/process-figures.ts";
 import { isFrozen, knownTotals, putReadinessOf, readinessOf } from "../queue/health.ts";
 import type { ServerState, Service } from "../queue/service.ts";
@@ -103,8 +103,24 @@ export function syncCountsOf(topology: Topology): Float64Array {
   return countersOf(topology, binlogRole(topology)).subarray(Counter.LogFigures + LogFigures.Sync);
 }
 
+const dateOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+/** Before the first report, nothing was read. */
+function scrubView(report: ScrubReport | undefined): Static<typeof ScrubView> {
+  const { places = [], walkedAtMs = null, ...figures } = report ?? {};
+  return {
+    ...{ paused: false, left: 0, files: 0, bytes: 0, walks: 0, found: 0, damaged: 0, failure: "" },
+    ...figures,
+    walkedAt: dateOf(walkedAtMs),
+    places: places.map(({ file, offset, bytes, jobs, reason, foundAtMs, repairedAtMs }) => ({
+      ...{ file, offset, bytes, jobs: [...jobs], reason },
+      ...{ foundAt: dateOf(foundAtMs)!, repairedAt: dateOf(repairedAtMs) },
+    })),
+  };
+}
+
 /** Returns the state of the log. The server must have one. */
-function logView({ topology, words, backups }: Service): Static<typeof Log> {
+function logView({ topology, words, backups, state }: Service): Static<typeof Log> {
   const isFull = words.isSet(ControlWord.BinlogFull);
   const hasEnded = words.isSet(ControlWord.NoMoreReplies);
   const counters = countersOf(topology, binlogRole(topology));
@@ -132,6 +148,7 @@ function logView({ topology, words, backups }: Service): Static<typeof Log> {
     full: isFull,
     ended: hasEnded,
     backup: { underWay: backups?.isUnderWay === true, kept: backups?.kept ?? 0 },
+    scrub: scrubView(state.scrub),
     syncSeconds: counted(LogFigures.Sync, SYNC_BOUNDS_SECONDS),
     waitSeconds: counted(LogFigures.Wait, SYNC_BOUNDS_SECONDS),
     batchRecords: counted(LogFigures.Batch, BATCH_BOUNDS_RECORDS),
@@ -301,6 +318,24 @@ const addLog: Routes = (api, service) => {
       return logView(service);
     },
   );
+
+  const admin = { may: "admin" } as const;
+  const response = answers({ 200: ScrubView }, 404);
+  api.post(
+    "/v1/binlog/scrub",
+    { config: admin, schema: { summary: "Looks for damage in the whole log now", response } },
+    () => scrub(false),
+  );
+  api.delete(
+    "/v1/binlog/scrub",
+    { config: admin, schema: { summary: "Pauses the search for damage until the next POST", response } },
+    () => scrub(true),
+  );
+  const scrub = (pauses: boolean): Static<typeof ScrubView> => {
+    if (topology.binlog === undefined) throw noLog();
+    service.scrub(pauses);
+    return { ...scrubView(service.state.scrub), paused: pauses };
+  };
 
   const Syncs = Type.Object({ seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: 3600 })) });
   api.get(

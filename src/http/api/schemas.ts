@@ -392,6 +392,30 @@ const Buckets = Type.Array(
   }),
 );
 
+/** The walk over the log in the background, which looks for damage. */
+export const ScrubView = Fields({
+  paused: Type.Boolean(),
+  left: Type.Integer({ minimum: 0, description: "Files that a requested walk has yet to read." }),
+  files: count,
+  bytes: count,
+  walks: count,
+  walkedAt: orNone(Type.String({ description: "The end of the last complete walk." })),
+  found: Type.Integer({ minimum: 0, description: "Damaged places found since the start." }),
+  damaged: Type.Integer({ minimum: 0, description: "Those that are still on the disk." }),
+  failure: Type.String({ description: "Why the last read failed; empty if it didn't." }),
+  places: Type.Array(
+    Fields({
+      file: Type.String(),
+      offset: count,
+      bytes: count,
+      jobs: Type.Array(Type.Integer()),
+      reason: Type.String(),
+      foundAt: Type.String(),
+      repairedAt: orNone(Type.String()),
+    }),
+  ),
+});
+
 export const Log = Fields({
   bytes: count,
   live: count,
@@ -408,6 +432,7 @@ export const Log = Fields({
   full: Type.Boolean(),
   ended: Type.Boolean(),
   backup: Fields({ underWay: Type.Boolean(), kept: count }),
+  scrub: ScrubView,
   syncSeconds: Buckets,
   waitSeconds: Buckets,
   batchRecords: Buckets,

@@ -336,7 +336,7 @@ function* groupFamilies(service: Service): Iterable<Family> {
   yield counter("group_freezes", "How often the shared log did not answer in time.", at(GroupFigure.Freezes));
 }
 
-function* logFamilies({ topology, words }: Service): Iterable<Family> {
+function* logFamilies({ topology, words, state: { scrub } }: Service): Iterable<Family> {
   const counters = countersOf(topology, binlogRole(topology));
   const bytes = counters[Counter.BinlogBytes]!;
   const live = counters[Counter.BinlogLiveBytes]!;
@@ -356,6 +356,11 @@ function* logFamilies({ topology, words }: Service): Iterable<Family> {
     unsyncedSeconds(counters),
   );
   yield gauge("binlog_compacting", "1 while compaction frees space.", counters[Counter.BinlogCompacts]!);
+  yield counter("binlog_scrub_files", "Files of the log that were checked.", scrub?.files ?? 0);
+  yield counter("binlog_scrub_bytes", "Their bytes.", scrub?.bytes ?? 0);
+  yield counter("binlog_scrub_found", "Damaged places found in the log.", scrub?.found ?? 0);
+  yield gauge("binlog_scrub_damaged", "Damaged places that are still in the log.", scrub?.damaged ?? 0);
+  yield gauge("binlog_scrub_paused", "1 while nothing is checked.", scrub?.paused === true ? 1 : 0);
   yield counter(
     "binlog_written_bytes",
     "Bytes of written records, including rewritten ones.",

@@ -3,6 +3,7 @@
 import type { ShownCertificate } from "../../acceptor/admission/listener-policy.ts";
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { GroupMembers } from "../../message/group.ts";
+import type { ScrubReport } from "../../message/log-figures.ts";
 import type { ManualChange } from "../../message/manual-change.ts";
 import type { Topology } from "../../message/topology.ts";
 import type { ControlWords, MemoryWords } from "../../ring/control-words.ts";
@@ -77,6 +78,8 @@ export interface ServerState {
    * monotonic clock, ms.
    */
   group: (GroupMembers & { readonly atMs: number }) | undefined;
+  /** What the scrub of the log has found; undefined before its first report. */
+  scrub: ScrubReport | undefined;
   /** Transport of the listeners' connections. */
   transport: string;
   certificates: readonly ShownCertificate[];
@@ -121,6 +124,8 @@ export interface Service {
   readonly audit: AuditLog;
   /** Undefined without a log. */
   readonly backups: Backups | undefined;
+  /** Asks for a check of the whole log now, or pauses checks. */
+  readonly scrub: (pauses: boolean) => void;
   readonly metrics: MetricsRules;
   readonly measured: MeasuredTubes;
   /** Monotonic clock, ms. */

@@ -4,7 +4,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { asciiBytes, Memory } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { type JobPage, JobState, rowOf } from "../../engine/jobs/job-table.ts";
+import { type JobPage, JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Schedule, ScheduleFacts, ScheduleSink } from "../../engine/schedules.ts";
 import type { RecordSink } from "../../engine/state/effects.ts";
 import type { ColocatedLogRole } from "../../loop/role.ts";
@@ -47,6 +47,7 @@ import { ControlWords } from "../../ring/control-words.ts";
 import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
 import { FileTable } from "../../ring/job-directory.ts";
 import { isLent, JobIds, LentIds } from "../../ring/job-ids.ts";
+import { type JobPart, RestateWords } from "../../ring/restate-words.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
 import type { BatchFacts } from "../../schema/batch.ts";
 import { FIXED_COUNTERS } from "../../schema/job.ts";
@@ -117,6 +118,8 @@ export function turnLog({ log }: OwnLog, doorbell: DoorbellOwner, nowMs: number)
  * batches, a failure that names one, padding.
  */
 const LATER_BYTES_MAX = 512;
+/** Parts of damaged records that are recorded again in one turn. */
+const PARTS_PER_TURN = 8;
 const NO_ATTRIBUTES = new Uint8Array(0);
 const NO_NAME = new Uint8Array(0);
 
@@ -142,6 +145,10 @@ export class RecordLog implements RecordSink, ScheduleSink {
   readonly #scheduleFields: RecordFields = emptyRecordFields();
   readonly #attributeWriter = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
   readonly #recordBytesMax: number;
+  readonly #restate: RestateWords;
+  /** The last request of the log, and how many of its parts are done. */
+  #restated = 0;
+  #partsDone = 0;
   /** Set by `attach`, before the first record. */
   #engine!: Engine;
   #burySequence = 0;
@@ -162,6 +169,7 @@ export class RecordLog implements RecordSink, ScheduleSink {
     this.ring = new RingWriter(binlog.rings[shard]!);
     this.#memory = new Memory(this.ring.bytes);
     this.#files = new FileTable(binlog.files);
+    this.#restate = new RestateWords(binlog.restate, topology.shards);
     this.#recordBytesMax = Math.min(MAX_RECORD_BYTES, this.ring.messageBytesMax - APPEND_HEADER_BYTES);
     assert(this.#recordBytesMax > RECORD_FIXED_BYTES, "a record has room for more than its head");
   }
@@ -438,6 +446,94 @@ export class RecordLog implements RecordSink, ScheduleSink {
     }
     writeProgress(writer, schedule);
     return writer.bytes.subarray(0, writer.pad());
+  }
+
+  // --- records that the log can no longer read: ring/restate-words.ts ----------------------------
+
+  /** Whether the log asks for records of jobs again. */
+  get hasRequest(): boolean {
+    return this.#restate.asked !== this.#restated;
+  }
+
+  /** Records a few of the requested parts that belong to this shard. */
+  restate(): void {
+    const { asked, parts } = this.#restate;
+    const end = Math.min(parts.length, this.#partsDone + PARTS_PER_TURN);
+    while (this.#partsDone < end) {
+      // A full log asks again once it has room.
+      if (this.roomForPut()) this.#restatePart(parts[this.#partsDone]!);
+      this.#partsDone++;
+    }
+    if (this.#partsDone < parts.length) return;
+    this.#partsDone = 0;
+    this.#restated = asked;
+    this.#restate.answer(this.#shard, asked);
+  }
+
+  #restatePart({ id, from, bytes }: JobPart): void {
+    const engine = this.#engine;
+    const slot = engine.find(id);
+    if (slot === NO_SLOT) {
+      if (!this.#restateSchedule(id)) this.#restateKey(id);
+      return;
+    }
+    const page = engine.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    // The log may already have the job's arrival on another shard. It asks again later.
+    if (page.state[row] === JobState.Moving) return;
+    const body = page.body[row]!;
+    const bodyBytes = page.bodyBytes[row]!;
+    if (from >= 0) {
+      if (from + bytes > bodyBytes || PIECE_HEADER_BYTES + bytes > this.#recordBytesMax) return;
+      const at = this.#claim(PIECE_HEADER_BYTES + bytes);
+      engine.bodies.read(
+        body,
+        from,
+        this.ring.bytes,
+        encodePieceHead(this.#memory.view, at, id, from),
+        bytes,
+      );
+      return;
+    }
+    const tube = engine.tubeOf(slot).nameBytes;
+    const attributes = this.#attributes(slot, true, true);
+    const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
+    // The pieces stay as they are, so the PUT has as much of the body as before.
+    const inlineBytes = bodyBytes - bytes;
+    if (inlineBytes < 0 || headBytes + inlineBytes > this.#recordBytesMax) return;
+    page.file[row] = this.#counters[Counter.BinlogCurrent]!;
+    const at = this.#claim(headBytes + inlineBytes);
+    const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
+    engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
+  }
+
+  #restateSchedule(id: number): boolean {
+    for (const schedule of this.#engine.schedules.table.values())
+      if (schedule.id === id) return schedule.isFrozen || this.scheduled(schedule, false);
+    return false;
+  }
+
+  /** Records a unique key that is remembered without its job. */
+  #restateKey(id: number): void {
+    const { keys } = this.#engine.policies;
+    const { table } = keys;
+    for (const row of table.rows()) {
+      const record = table.recordOf(row);
+      const isOfJob = record === 0 && table.idOf(row) === id && keys.jobWith(row) === NO_SLOT;
+      if (record !== id && !isOfJob) continue;
+      const cell = table.cellOf(row);
+      const tube = cell.slice(2, 2 + cell[0]!);
+      const writer = this.#attributeWriter;
+      writer.clear();
+      writer.text(Attribute.UniqueKey, cell, 2 + tube.length, cell.length);
+      writer.float64(Attribute.UniqueUntil, table.untilOf(row) + this.#clockOffsetMs);
+      if (record > 0) writer.float64(Attribute.KeyJob, table.idOf(row));
+      const attributes = writer.bytes.subarray(0, writer.pad());
+      const fields = { ...emptyRecordFields(), id, state: RecordState.remembered };
+      const at = this.#claim(RECORD_FIXED_BYTES + tube.length + attributes.length);
+      encodePutHead(this.#memory, at, fields, tube, 0, attributes);
+      return;
+    }
   }
 
   // --- the ring ----------------------------------------------------------------------------------
