@@ -1,5 +1,7 @@
 // Scrubbing: a slow walk over the files of a log in use. It reads every sealed segment from the disk
-// within a day, reports what is damaged, and asks the log to write it again.
+// within a day, reports what is damaged, and asks the log to write it again. Damage anywhere starts
+// a walk over everything, and the rewrite waits for its end: it removes older segments, too, and
+// what is damaged there has to be reported first.
 //
 // It runs on the main thread, which serves no client, and each segment is read in a thread of its
 // own. The segment that is being written, and the one created ahead, are never read.
@@ -58,6 +60,8 @@ export class Scrub {
   /** The last segment that was read, and those that the current walk still has to read. */
   #last = 0;
   #unread = new Set<number>();
+  /** The newest segment to be written again once the walk is over; 0 for none. */
+  #rewriteUpTo = 0;
   /** Damaged segments, and the number of their places. */
   readonly #damaged = new Map<number, number>();
   /** Number of segments at the last look. */
@@ -87,17 +91,30 @@ export class Scrub {
   pause(): void {
     this.report.paused = true;
     this.report.left = 0;
+    this.#rewrite();
     this.#tellReport();
     this.#schedule(1);
   }
 
-  /** Reads all segments now, and rests after each as long as it took. */
+  /** Reads all segments now, the oldest first, and rests after each as long as it took. */
   walk(): void {
     this.report.paused = false;
     this.#unread = new Set(this.#sealed() ?? []);
+    this.#last = 0;
     this.report.left = this.#unread.size;
     this.#tellReport();
     this.#schedule(0);
+  }
+
+  #rewrite(): void {
+    if (this.#rewriteUpTo === 0) return;
+    const { tell, rewrite } = this.#options;
+    tell(
+      "warn",
+      "BINLOG_DAMAGED: all jobs of damaged files are written again: let the server run until then",
+    );
+    rewrite(this.#rewriteUpTo);
+    this.#rewriteUpTo = 0;
   }
 
   #schedule(share: number, restMs = 0): void {
@@ -134,6 +151,7 @@ export class Scrub {
       this.#options.tell("warn", `BINLOG_SCRUB: cannot check the log: ${message}`);
     report.failure = message;
     report.left = 0;
+    this.#rewrite();
   }
 
   /** Returns undefined if the directory can't be read. */
@@ -161,6 +179,7 @@ export class Scrub {
     }
     if (report.left > 0) report.left = this.#unread.size;
     if (this.#unread.size > 0) return;
+    this.#rewrite();
     report.walks++;
     report.walkedAtMs = this.#options.wallMs();
     this.#unread = new Set(this.#sealed() ?? []);
@@ -191,7 +210,7 @@ export class Scrub {
   }
 
   #note(segment: number, found: readonly Damage[]): void {
-    const { tell, wallMs, rewrite } = this.#options;
+    const { tell, wallMs } = this.#options;
     const { report } = this;
     const before = this.#damaged.get(segment) ?? 0;
     this.#damaged.set(segment, found.length);
@@ -209,8 +228,9 @@ export class Scrub {
     for (const damage of unknown.slice(0, SHOWN_MAX))
       report.places.push({ ...damage, file, foundAtMs: wallMs(), repairedAtMs: null });
     report.places.splice(0, report.places.length - SHOWN_MAX);
-    rewrite(segment);
-    tell("warn", `BINLOG_DAMAGED: the jobs of ${file} are written again; let the server run until BINLOG_REPAIRED`);
+    this.#rewriteUpTo = Math.max(this.#rewriteUpTo, segment);
+    if (report.left === 0 && !report.paused) this.walk();
+    else if (report.paused) this.#rewrite();
     this.#looks ??= setInterval(() => this.#lookForRepairs(), LOOK_MS).unref();
   }
 

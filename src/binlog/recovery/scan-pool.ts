@@ -5,9 +5,9 @@ import { Piscina } from "piscina";
 import { assert } from "../../base/assert.ts";
 import { isCodeReadable } from "../disk/readable-code.ts";
 import { type ScanOptions, StartInterrupted } from "./open-options.ts";
-import { type CheckedFile, checkFile, type SegmentScan } from "./segment-scan.ts";
 import type { ScanTask } from "./scan-worker.ts";
 import { SCAN_WORKER } from "./scan-worker-file.ts";
+import { type CheckedFile, checkFile, type SegmentScan } from "./segment-scan.ts";
 
 const POOL_THREADS_MAX = 8;
 
@@ -50,7 +50,11 @@ export async function scanInPool(
 export async function checkInThread(path: string, number: number): Promise<CheckedFile> {
   // The user whom the server now runs as may not be allowed to read the code.
   if (!isCodeReadable()) return checkFile(path, number);
-  const pool = new Piscina<ScanTask, CheckedFile>({ filename: SCAN_WORKER, maxThreads: 1, atomics: "disabled" });
+  const pool = new Piscina<ScanTask, CheckedFile>({
+    filename: SCAN_WORKER,
+    maxThreads: 1,
+    atomics: "disabled",
+  });
   try {
     return await pool.run({ path, number, salvage: false, checks: true });
   } finally {

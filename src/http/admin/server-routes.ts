@@ -4,7 +4,12 @@ import { memoryUsage } from "node:process";
 import { type Static, type TObject, Type } from "typebox";
 import type { ShardTotals } from "../../message/control.ts";
 import { GROUP_ROLES, GroupFigure, type GroupMember } from "../../message/group.ts";
-import { BATCH_BOUNDS_RECORDS, LogFigures, type ScrubReport, SYNC_BOUNDS_SECONDS } from "../../message/log-figures.ts";
+import {
+  BATCH_BOUNDS_RECORDS,
+  LogFigures,
+  type ScrubReport,
+  SYNC_BOUNDS_SECONDS,
+} from "../../message/log-figures.ts";
 import {
   binlogRole,
   ControlWord,

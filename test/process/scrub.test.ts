@@ -1,0 +1,173 @@
+// Tests of the scrub of a log in use: bits that flip on the disk are found and named, and the jobs
+// are in the log again before the server stops.
+
+import assert from "node:assert/strict";
+import { closeSync, fdatasyncSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { it, type TestContext } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { canRun, NEEDS } from "../support/machine/need.ts";
+import { temporaryFolder } from "../support/machine/temporary-folder.ts";
+import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
+import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { WireClient } from "../support/server/wire-client.ts";
+
+const FLIPS = 60;
+const BLOCK_BYTES = 4096;
+const JOBS = 2500;
+const TUBES = ["mail", "video", "report"];
+
+interface Flip {
+  readonly file: string;
+  readonly at: number;
+  readonly isInLastBlock: boolean;
+}
+
+interface Place {
+  readonly file: string;
+  readonly offset: number;
+  readonly bytes: number;
+  readonly jobs: readonly number[];
+  readonly repairedAt: string | null;
+}
+
+const start = async (t: TestContext, folder: string): Promise<HttpServer> => {
+  const server = await startHttpServer("--shards", "2", "-b", folder, "-s", "1048576", "-z", "400000");
+  t.after(() => server.process.kill());
+  return server;
+};
+
+const scrubOf = async (server: HttpServer) => (await server.ask("/v1/binlog")).json.scrub;
+
+/** Jobs of all states with all that a record can hold, in several files; a part has ended again. */
+async function fill(server: HttpServer, random: SeededRandom): Promise<void> {
+  const client = await WireClient.connect(server.process.address);
+  await client.ask("set-tube mail max-attempts=9");
+  await client.ask("set-tube video.* max-attempts=4");
+  await client.ask("set-schedule nightly report 7 0 60 5 every=86400\r\nevery");
+  for (let put = 1; put <= JOBS; put++) {
+    const isHuge = put % 500 === 0;
+    const body = `${put}.`.padEnd(isHuge ? 300_000 : 100 + random.below(2000), "x");
+    const tube = put % 5 === 0 ? "mail" : TUBES[random.below(TUBES.length)];
+    const delay = random.below(4) === 0 ? 3600 : 0;
+    const options = put % 5 === 0 ? ` unique=key:${put} unique-for=7200 meta=a:${put}` : "";
+    await client.ask(
+      `put-in-tube ${tube} ${random.below(100)} ${delay} 600 ${body.length}${options}\r\n${body}`,
+    );
+    if (random.below(4) > 0) continue;
+    const { line } = await client.ask(`reserve-job ${put}`);
+    if (line.startsWith("RESERVED"))
+      await client.ask(
+        [`delete ${put}`, `bury ${put} 5`, `release ${put} 3 7200`, `release ${put} 4 0`][random.below(4)]!,
+      );
+  }
+  client.close();
+}
+
+/** Everything that clients can see of jobs, schedules and settings, except times. */
+async function contents(server: HttpServer): Promise<string[]> {
+  const client = await WireClient.connect(server.process.address);
+  const found: string[] = [];
+  for (let id = 1; id <= JOBS + 10; id++) {
+    const { line, body } = await client.ask(`peek ${id}`);
+    if (line === "NOT_FOUND") continue;
+    const stats = (await client.ask(`inspect-job ${id}`)).body!.toString();
+    const kept = stats.split("\n").filter((each) => !/^(?:age|time-left|file|\S*left(?:-ms)?):/.test(each));
+    const isWhole = body!.toString().endsWith("x") && new Set(body!.subarray(6)).size === 1;
+    found.push(`${line} ${isWhole} ${kept}`.replaceAll(/"age":\d+/g, ""));
+  }
+  // A key is held by its job, or remembered after it.
+  for (let put = 5; put <= JOBS; put += 5)
+    found.push((await client.ask(`put-in-tube ${"mail"} 0 0 60 1 unique=key:${put}\r\nx`)).line);
+  client.close();
+  for (const path of ["/v1/schedules", "/v1/settings"]) found.push((await server.ask(path)).text);
+  return found;
+}
+
+/** Flips bits in files that are no longer written; one in six in a file's last block. */
+function flip(folder: string, random: SeededRandom): Flip[] {
+  const files = readdirSync(folder)
+    .filter((name) => name.startsWith("runnerbean."))
+    .sort()
+    .slice(0, -2);
+  assert.ok(files.length >= 4, `${files.length} files are sealed`);
+  return Array.from({ length: FLIPS }, (_, n) => {
+    const file = files[random.below(files.length)]!;
+    const { size } = statSync(join(folder, file));
+    const isInLastBlock = n % 6 === 0;
+    const at = isInLastBlock ? size - 1 - random.below(BLOCK_BYTES) : random.below(size);
+    const handle = openSync(join(folder, file), "r+");
+    const byte = Buffer.alloc(1);
+    readSync(handle, byte, 0, 1, at);
+    byte[0]! ^= 1 << random.below(8);
+    writeSync(handle, byte, 0, 1, at);
+    fdatasyncSync(handle);
+    closeSync(handle);
+    return { file, at, isInLastBlock: at >= size - BLOCK_BYTES };
+  });
+}
+
+const missed = (flips: readonly Flip[], places: readonly Place[]): Flip[] =>
+  flips.filter(
+    ({ file, at }) =>
+      !places.some((place) => place.file === file && at >= place.offset && at < place.offset + place.bytes),
+  );
+
+/** Shows only a few differences: the lists are long. */
+function assertSame(now: readonly string[], before: readonly string[], what: string): void {
+  const differ = now.flatMap((each, at) => (each === before[at] ? [] : [[each, before[at]]]));
+  assert.deepEqual([differ.slice(0, 3), now.length], [[], before.length], what);
+}
+
+it("60 flipped bits in a log in use are found, named and repaired from memory", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const seed = drawnSeed();
+  t.diagnostic(`seed ${seed}`);
+  const random = new SeededRandom(seed);
+  const folder = temporaryFolder(t, "scrub");
+  const server = await start(t, folder);
+  await fill(server, random);
+  const before = await contents(server);
+  const flips = flip(folder, random);
+
+  assert.equal((await server.ask("/v1/binlog/scrub", { method: "POST" })).status, 200);
+  const { places, found } = await eventually("a walk over the log", async () => {
+    const scrub = await scrubOf(server);
+    return scrub.walks > 0 && scrub;
+  });
+  assert.deepEqual(missed(flips, places), [], `flips that were not found, with seed ${seed}`);
+  assert.equal(found, places.length);
+  // A scrub that skips the last block of a file would not pass.
+  const blind = places.filter(
+    (place: Place) =>
+      !flips.some(
+        ({ file, at, isInLastBlock }) =>
+          isInLastBlock && missed([{ file, at, isInLastBlock }], [place]).length === 0,
+      ),
+  );
+  assert.ok(missed(flips, blind).length > 0, "some flips are in last blocks");
+  for (const { file, offset, jobs } of places as Place[]) {
+    assert.ok(
+      server.process.stderr.includes(`BINLOG_DAMAGED: ${file} at offset ${offset}`) || places.length > 16,
+    );
+    assert.ok(jobs.every((id) => id > 0));
+  }
+
+  const repaired = await eventually("the repair", async () => {
+    const scrub = await scrubOf(server);
+    return scrub.damaged === 0 && scrub;
+  });
+  assert.ok(repaired.places.every((place: Place) => place.repairedAt !== null));
+  assert.match(server.process.stderr, /BINLOG_REPAIRED/);
+  assertSame(await contents(server), before, "what the running server has");
+  assert.equal((await server.process.stop()).code, 0);
+
+  const again = await start(t, folder);
+  assertSame(await contents(again), before, `what a start reads, with seed ${seed}`);
+  await again.ask("/v1/binlog/scrub", { method: "POST" });
+  const after = await eventually("a second walk", async () => {
+    const scrub = await scrubOf(again);
+    return scrub.walks > 0 && scrub;
+  });
+  assert.deepEqual([after.found, after.failure], [0, ""]);
+});
