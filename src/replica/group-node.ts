@@ -190,6 +190,10 @@ export class GroupNode {
       .filter((report) => report !== undefined);
     if (this.#primary !== undefined)
       this.#state.figures[GroupFigure.Standbys] = reports.filter(({ role }) => role === "standby").length;
+    // The primary writes the jobs of damaged segments again, and all servers drop their files.
+    if (this.#primary !== undefined)
+      for (const { role, damagedBelow = 0 } of reports)
+        if (role === "standby") this.#state.words.rewriteBelow(damagedBelow);
     const { address, leaseMs, logVersion } = this.#state.options;
     const own = { node: this.#node, address, leaseMs, logVersion };
     for (const [key, what] of inconsistentMembers(own, reports, Date.now())) {
@@ -265,6 +269,7 @@ export class GroupNode {
       leaseMs: this.#state.options.leaseMs,
       wallMs: Date.now(),
       logVersion: this.#state.options.logVersion,
+      damagedBelow: this.#state.words.damagedBelow,
     };
     return JSON.stringify(report);
   }

@@ -12,6 +12,8 @@ export interface NodeReport extends GroupMember {
   wallMs?: number;
   /** The version of its log's format; servers up to 2.6 omit it. */
   logVersion?: number;
+  /** Segments below this one are damaged in its log; servers up to 2.7 omit it. */
+  damagedBelow?: number;
 }
 
 /** Limits for untrusted answers: another program may answer too. */

@@ -11,12 +11,22 @@ import {
   type GroupRoleName,
 } from "../message/group.ts";
 import type { ChainPlace } from "../message/log-batch.ts";
-import { binlogBell, binlogGroup, ControlWord, httpBell, type Topology } from "../message/topology.ts";
+import {
+  binlogBell,
+  binlogGroup,
+  binlogRole,
+  ControlWord,
+  Counter,
+  countersOf,
+  httpBell,
+  type Topology,
+} from "../message/topology.ts";
 import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { LentIds } from "../ring/job-ids.ts";
 import { BatchWord, LogWord, LogWords } from "../ring/log-words.ts";
 import { Lease, monotonicMs } from "../ring/monotonic-clock.ts";
+import { RestateWords } from "../ring/restate-words.ts";
 import type { FollowEnd } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import type { JetStreamLog } from "./jetstream-log.ts";
@@ -29,6 +39,7 @@ import { type LogEnds, LogError } from "./shared-log.ts";
 class SharedWords {
   readonly #topology: Topology;
   readonly #control: ControlWords;
+  readonly #restate: RestateWords;
   readonly #progress: LogWords;
   readonly #lease: Lease;
   readonly #lent: LentIds;
@@ -43,6 +54,7 @@ class SharedWords {
   constructor(topology: Topology) {
     this.#topology = topology;
     this.#control = new ControlWords(topology.control);
+    this.#restate = new RestateWords(topology.binlog!.restate, topology.shards);
     const { words } = this.#control;
     this.#progress = new LogWords(binlogGroup(topology).progress, LogWord.Written);
     this.#lease = new Lease(words, ControlWord.ServeUntil, ControlWord.ServeUntilWall);
@@ -53,6 +65,18 @@ class SharedWords {
     const serving = [...topology.threads.keys(), httpBell(topology)];
     this.#threads = serving.map((bell) => new Doorbell(bells, bell));
     this.#binlog = new Doorbell(bells, binlogBell(topology));
+  }
+
+  get damagedBelow(): number {
+    return this.#restate.rewriteBelow;
+  }
+
+  /** Asks the log to rewrite segments that are damaged on a standby, whose answer is untrusted. */
+  rewriteBelow(segment: number): void {
+    const current = countersOf(this.#topology, binlogRole(this.#topology))[Counter.BinlogCurrent]!;
+    if (!(segment > this.damagedBelow) || segment > current) return;
+    this.#restate.rewrite(Math.floor(segment) - 1);
+    this.#binlog.ring();
   }
 
   /** Publishes that each shard's records up to these numbers are acknowledged. */

@@ -176,6 +176,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   "GET /v1/audit": admin,
   "GET /v1/backup": { ...admin, audited: {} },
   "POST /v1/server/reload": { ...admin, audited: {} },
+  "POST /v1/binlog/scrub": { ...admin, audited: {} },
+  "DELETE /v1/binlog/scrub": { ...admin, audited: {} },
   "PUT /v1/server/drain": { ...admin, audited: {} },
   "DELETE /v1/server/drain": { ...admin, audited: {} },
   "DELETE /v1/connections/{id}": { ...admin, status: 202, audited: {} },

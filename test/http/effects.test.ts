@@ -48,6 +48,8 @@ const BODIES: Readonly<Record<string, object | null>> = {
   "POST /v1/batches/{batch}/cancel": null,
   "DELETE /v1/tasks/{id}": null,
   "POST /v1/server/reload": null,
+  "POST /v1/binlog/scrub": null,
+  "DELETE /v1/binlog/scrub": null,
   "PUT /v1/server/drain": null,
   "DELETE /v1/server/drain": null,
   "DELETE /v1/connections/{id}": null,

@@ -1,7 +1,7 @@
 // `runnerbean binlog …`: commands for a log that no server uses.
 
 import { Command } from "commander";
-import { printableLines } from "../../base/text.ts";
+import { printableLines, segmentName } from "../../base/text.ts";
 import type { ExportResult } from "../beanstalkd/beanstalkd-export.ts";
 import { BinlogError, isSystemError, reasonOf, systemCode } from "../disk/binlog-error.ts";
 import { inspectText } from "./inspect-log.ts";
@@ -15,6 +15,7 @@ import {
   restore,
   restoreFromBackup,
   restoreFromFile,
+  scrub,
   type ToolOptions,
   verify,
 } from "./tools.ts";
@@ -143,6 +144,19 @@ function addVerify(binlog: Command): void {
         process.exitCode = report.whole ? 0 : 1;
       }),
     );
+}
+
+/** Lists the damaged places of a log that no server uses. */
+export function scrubDirectory(path: string): Promise<void> {
+  return run(async () => {
+    const { files, damage } = await scrub({ path });
+    for (const { segment, offset, bytes, jobs, reason } of damage) {
+      const whose = jobs.length === 0 ? "" : `, job ${jobs.join(", ")}`;
+      print(`${segmentName(segment)} at offset ${offset}, ${bytes} bytes${whose}: ${reason}`);
+    }
+    print(`${damage.length} damaged places in ${files} files`);
+    process.exitCode = damage.length === 0 ? 0 : 1;
+  });
 }
 
 function addDump(binlog: Command): void {

@@ -5,6 +5,7 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createReadStream, createWriteStream, mkdirSync, rmSync, statSync } from "node:fs";
 import { segmentName } from "../../base/text.ts";
+import type { Damage } from "../../message/log-figures.ts";
 import { type ExportResult, exportForBeanstalkd } from "../beanstalkd/beanstalkd-export.ts";
 import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
@@ -17,6 +18,7 @@ import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-option
 import { readLog, segmentNumbers } from "../recovery/read-log.ts";
 import { recoveredJobs } from "../recovery/recovered-jobs.ts";
 import { rewriteLog } from "../recovery/salvage.ts";
+import { checkFile } from "../recovery/segment-scan.ts";
 import { dumpLines, restoreLog } from "./dump.ts";
 import { type InspectReport, inspectLog } from "./inspect-log.ts";
 import { restoreBackup } from "./restore-backup.ts";
@@ -111,6 +113,15 @@ function verifyReport(verdict: LogVerdict, books: LogBooks): VerifyReport {
     tornBytes: verdict.cutBytes,
     problems: verdict.problems.map((problem) => problem.error),
   };
+}
+
+/** Lists every damaged place of the files that are no longer written, as a running server does. */
+export function scrub(options: ToolOptions): Promise<{ files: number; damage: Damage[] }> {
+  return withLog(options, true, (_, { kept, tail }) => {
+    const sealed = kept.filter((scan) => scan !== tail).map(({ number }) => number);
+    const damage = sealed.flatMap((number) => checkFile(options.path, number).damage);
+    return { files: sealed.length, damage };
+  });
 }
 
 /** Writes all jobs to a stream and returns their number. */

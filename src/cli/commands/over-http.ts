@@ -1,6 +1,7 @@
 // Commands that only the HTTP API supports: health, server, threads, log, connections, leases,
 // draining, reloading.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, Option } from "commander";
 import { type Check, id as jobId, tube, whole } from "../argument.ts";
 import {
@@ -15,6 +16,7 @@ import {
 } from "../http-session.ts";
 import { type Cell, ExitCode, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
+import type { Target } from "../target.ts";
 
 /** Maximum of items in one response. */
 const LIMIT_MAX = 1000;
@@ -59,6 +61,53 @@ export function binlogStatusCommand(): Command {
     "/v1/binlog",
     { bytes: isNumber },
   );
+}
+
+type Scrub = Readonly<Record<"walks" | "left" | "found" | "damaged", number>> & {
+  readonly failure: string;
+  readonly places: readonly View[];
+};
+
+const SCRUB: Shape = { walks: isNumber, left: isNumber, found: isNumber, damaged: isNumber };
+const SCRUB_LOOK_MS = 200;
+
+/**
+ * `binlog scrub`: looks for damage, in a directory that no server uses with `checkDirectory`, or in
+ * the log of a running server.
+ */
+export function binlogScrubCommand(checkDirectory: (directory: string) => Promise<void>): Command {
+  return overHttp(
+    "scrub [dir]",
+    "read every file of the log and list what is damaged; exits with 1 if anything is",
+  )
+    .option("--pause", "only pause the server's daily search, until the next scrub")
+    .action((dir: string | undefined, options: CommonOptions & { pause?: true }) =>
+      dir === undefined ? withHttp(options, (target) => scrub(target, options)) : checkDirectory(dir),
+    );
+}
+
+async function scrub(target: Target, options: CommonOptions & { pause?: true }): Promise<void> {
+  const path = "/v1/binlog/scrub";
+  const isPause = options.pause === true;
+  const before = (await resultOf(target, path, SCRUB, isPause ? "DELETE" : "POST")) as Scrub;
+  const now = isPause ? before : await walked(target, before.walks);
+  if (options.json === true) print(JSON.stringify(now));
+  else if (isPause) print("paused");
+  else {
+    if (now.places.length > 0) printRows(now.places.map(asRow), [], options);
+    print(now.failure || `${now.found} damaged places since the start, ${now.damaged} of them still there`);
+  }
+  if (!isPause && (now.damaged > 0 || now.failure !== "")) process.exitCode = ExitCode.Nothing;
+}
+
+/** Resolves when a walk has ended since `walks` were over, or has failed. */
+async function walked(target: Target, walks: number): Promise<Scrub> {
+  for (;;) {
+    const log = await resultOf(target, "/v1/binlog", { scrub: isObject });
+    const scrub = log["scrub"] as Scrub;
+    if (scrub.walks !== walks || scrub.failure !== "") return scrub;
+    await sleep(SCRUB_LOOK_MS);
+  }
 }
 
 function overHttp(

@@ -149,6 +149,7 @@ function figures(log: LogView, context: PageContext): Part {
       ${distribution("Syncs", "how long each took since the start", log.syncSeconds, log.waitSeconds)}
       ${distribution("Waits of replies", "how long changes waited for a sync", log.waitSeconds, log.syncSeconds)}
     </div>
+    ${damage(log)}
     <section class="card" aria-label="Records">
       ${facts([
         ["records written", exact(log.recordsWritten)],
@@ -160,6 +161,41 @@ function figures(log: LogView, context: PageContext): Part {
         ],
       ])}
     </section>`;
+}
+
+/** Shows what the walk over the files has found. */
+function damage({ scrub }: LogView): Part {
+  const { walkedAt, places } = scrub;
+  const state = scrub.paused ? "paused" : scrub.failure === "" ? "runs" : scrub.failure;
+  return html`<section class="card" aria-labelledby="damage-title">
+    <h2 id="damage-title">Damage <small>found in files that are no longer written</small></h2>
+    ${facts([
+      ["the search", state],
+      ["files checked", exact(scrub.files)],
+      ["all checked", walkedAt === null ? "not since the start" : walkedAt],
+      [
+        "damaged places",
+        scrub.found === 0 ? "none" : `${exact(scrub.found)}, ${exact(scrub.damaged)} still there`,
+      ],
+    ])}
+    ${
+      places.length === 0
+        ? ""
+        : html`<div class="table"><table>
+            <caption class="hidden">Damaged places</caption>
+            <thead><tr><th scope="col">file</th><th scope="col">offset</th><th scope="col">bytes</th>
+              <th scope="col" class="left">jobs</th><th scope="col" class="left">repaired</th></tr></thead>
+            <tbody>
+              ${places.map(
+                ({ file, offset, bytes: length, jobs, repairedAt }) => html`<tr>
+                  <th scope="row">${file}</th><td>${exact(offset)}</td><td>${exact(length)}</td>
+                  <td class="left">${jobs.join(", ") || "–"}</td><td class="left">${repairedAt ?? "not yet"}</td>
+                </tr>`,
+              )}
+            </tbody>
+          </table></div>`
+    }
+  </section>`;
 }
 
 const SYNCS: Chart = {

@@ -98,9 +98,9 @@ async function commandsFor(word: string): Promise<Command[]> {
  * Returns the tools for a log that no server uses, with the command that shows a server's own log.
  */
 async function binlogCommand(): Promise<Command> {
-  const { binlogCommand: tools } = await import("../../binlog/tools/cli.ts");
-  const { binlogStatusCommand } = await import("../../cli/commands/over-http.ts");
-  return tools().addCommand(binlogStatusCommand());
+  const { binlogCommand: tools, scrubDirectory } = await import("../../binlog/tools/cli.ts");
+  const { binlogScrubCommand, binlogStatusCommand } = await import("../../cli/commands/over-http.ts");
+  return tools().addCommand(binlogStatusCommand()).addCommand(binlogScrubCommand(scrubDirectory));
 }
 
 /** Returns all tools as one tree. */
