@@ -1,7 +1,7 @@
-// Scrubbing: a slow walk over the files of a log in use. It reads every sealed segment from the disk
-// within a day, reports what is damaged, and asks the log to write it again. Damage anywhere starts
-// a walk over everything, and the rewrite waits for its end: it removes older segments, too, and
-// what is damaged there has to be reported first.
+// Scrubbing: a slow walk over the files of a log in use. It reads every sealed segment from the
+// disk within a day, reports what is damaged, and asks the log to write it again. Damage anywhere
+// starts a walk over everything, and the rewrite waits for its end: it removes older segments, too,
+// and what is damaged there has to be reported first.
 //
 // It runs on the main thread, which serves no client, and each segment is read in a thread of its
 // own. The segment that is being written, and the one created ahead, are never read.
@@ -27,7 +27,7 @@ const LOOK_MS = 1000;
 const SHOWN_MAX = 100;
 const TOLD_MAX = 16;
 
-export interface ScrubOptions {
+interface ScrubOptions {
   /** The segments that exist and are no longer written. */
   readonly sealed: () => number[];
   /** Reads and checks a segment. */

@@ -64,7 +64,7 @@ export interface Damage {
   readonly reason: string;
 }
 
-export interface DamagedPlace extends Damage {
+interface DamagedPlace extends Damage {
   /** Name of the file, in the log's directory. */
   readonly file: string;
   readonly foundAtMs: number;

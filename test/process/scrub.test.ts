@@ -14,7 +14,7 @@ import { WireClient } from "../support/server/wire-client.ts";
 
 const FLIPS = 60;
 const BLOCK_BYTES = 4096;
-const JOBS = 2500;
+const JOBS = 1200;
 const TUBES = ["mail", "video", "report"];
 
 interface Flip {
@@ -46,8 +46,8 @@ async function fill(server: HttpServer, random: SeededRandom): Promise<void> {
   await client.ask("set-tube video.* max-attempts=4");
   await client.ask("set-schedule nightly report 7 0 60 5 every=86400\r\nevery");
   for (let put = 1; put <= JOBS; put++) {
-    const isHuge = put % 500 === 0;
-    const body = `${put}.`.padEnd(isHuge ? 300_000 : 100 + random.below(2000), "x");
+    const isHuge = put % 400 === 0;
+    const body = `${put}.`.padEnd(isHuge ? 300_000 : 100 + random.below(4000), "x");
     const tube = put % 5 === 0 ? "mail" : TUBES[random.below(TUBES.length)];
     const delay = random.below(4) === 0 ? 3600 : 0;
     const options = put % 5 === 0 ? ` unique=key:${put} unique-for=7200 meta=a:${put}` : "";

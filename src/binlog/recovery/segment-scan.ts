@@ -554,7 +554,7 @@ export function scanFile(disk: Disk, number: number, salvage: boolean): SegmentS
 const JOBS_MAX = 16;
 
 /** Returns the damaged places of a segment that is no longer written, from its whole content. */
-export function checkSegment(bytes: Uint8Array, number: number): Damage[] {
+function checkSegment(bytes: Uint8Array, number: number): Damage[] {
   const scan = scanSegment(bytes, number, false);
   const { header, reason, at, fileBytes } = scan;
   const found: Damage[] = [];
