@@ -50,16 +50,8 @@ import { auditRoutes } from "./app/audit.ts";
 import { Authentication } from "./app/authentication.ts";
 import { dashboardRoutes } from "./app/dashboard-routes.ts";
 import { eventRoutes } from "./app/event-routes.ts";
-import type { EarlyPort } from "./early-port.ts";
-import {
-  type HttpAddress,
-  type HttpAlso,
-  type HttpListener,
-  listen,
-  lowerPriority,
-  SERVED,
-  servedRoutes,
-} from "./http-address.ts";
+import { type EarlyPort, type HttpListener, listen } from "./early-port.ts";
+import { type HttpAddress, type HttpAlso, lowerPriority, SERVED, servedRoutes } from "./http-address.ts";
 import { batchRoutes } from "./jobs/batch-routes.ts";
 import { browseRoutes } from "./jobs/browse-routes.ts";
 import { jobRoutes, manageJobRoutes } from "./jobs/job-routes.ts";
@@ -448,12 +440,14 @@ export class HttpThread {
   async #listen(early: readonly (EarlyPort | undefined)[]): Promise<void> {
     // Orders from before are obeyed first: a connection that waits may ask for what they change.
     await nextTurn();
-    if (this.#state.phase === "stopping") return;
     const listening: string[] = [];
     for (const [index, listener] of this.#listeners.entries()) {
       try {
+        await listener.api.ready();
+        if (this.#isStopping()) return;
         listening.push(await listen(listener, early[index]));
       } catch (error) {
+        if (this.#isStopping()) return;
         const { code = "UNKNOWN", message } = error as NodeJS.ErrnoException;
         this.#port.postMessage({ news: "failed", code, message, address: listener.address });
         return;
@@ -461,6 +455,10 @@ export class HttpThread {
     }
     this.#state.httpUrls = listening;
     this.#port.postMessage({ news: "listening", where: listening.join(" and ") });
+  }
+
+  #isStopping(): boolean {
+    return this.#state.phase === "stopping";
   }
 
   #noteChanges(changes: readonly ManualChange[]): void {

@@ -15,9 +15,7 @@ void start();
 async function start(): Promise<void> {
   const data = workerData as HttpThreadData;
   const port = parentPort as HttpThreadPort;
-  const early = [data, ...data.also].map(({ address }) =>
-    "host" in address ? EarlyPort.open(address.host, address.port) : undefined,
-  );
+  const early = await Promise.all([data, ...data.also].map(({ address }) => EarlyPort.open(address)));
   if (!early.includes(undefined)) port.postMessage({ news: "bound" });
   const { HttpThread } = await import("./http-thread.ts");
   new HttpThread(data, port, early);
