@@ -4,8 +4,10 @@
 
 import assert from "node:assert/strict";
 
-/** How a member has to end: its work is done, or it dies, expires, is cleared or is deleted. */
-export type Fate = "done" | "died" | "expired" | "cleared" | "deleted";
+/**
+ * How a member has to end: its work is done, or it dies, expires, is cleared, deleted or cancelled.
+ */
+export type Fate = "done" | "died" | "expired" | "cleared" | "deleted" | "cancelled";
 
 export interface PlannedJob {
   readonly batch: PlannedBatch;
@@ -24,6 +26,8 @@ export interface PlannedJob {
   endAsked: boolean;
   /** Whether its death was confirmed. */
   hasDied: boolean;
+  /** Whether its cancellation was confirmed while a worker held it: it ends with the reservation. */
+  isMarked: boolean;
   /** Whether the end was confirmed: it never comes back. */
   isGone: boolean;
   deliveries: number;
@@ -70,6 +74,7 @@ export class BatchPlan {
       isCertain: false,
       endAsked: false,
       hasDied: false,
+      isMarked: false,
       isGone: false,
       deliveries: 0,
     };
@@ -80,7 +85,10 @@ export class BatchPlan {
 
   /** The process has ended. */
   restart(): void {
-    for (const job of this.#jobs.values()) job.isCertain = job.isAnswered || job.isGone;
+    for (const job of this.#jobs.values()) {
+      job.isGone ||= job.isMarked;
+      job.isCertain = job.isAnswered || job.isGone;
+    }
   }
 
   /** Takes note of a job that a worker gets. */

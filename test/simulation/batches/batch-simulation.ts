@@ -22,7 +22,9 @@ const CALLBACKS = ["call0", "call1"] as const;
 const TUBES = [...WORK, ...DEADLY, "dead", ...CALLBACKS];
 /** Members live this long; a run takes less until time passes at its end. */
 const TTL_SECONDS = 5;
-const FATES: Readonly<Record<Fate, number>> = { done: 12, died: 1, expired: 0.4, cleared: 0.4, deleted: 0.6 };
+const FATES: Readonly<Record<Fate, number>> = {
+  ...{ done: 12, died: 1, expired: 0.4, cleared: 0.4, deleted: 0.6, cancelled: 0.8 },
+};
 
 export async function simulateBatches(options: BatchSimulationOptions): Promise<BatchSimulationResult> {
   const simulation = new BatchSimulation(options);
@@ -91,6 +93,7 @@ class BatchSimulation extends BatchServer {
         handOn: 1,
         cancelInHop: this.options.hops === true ? 8 : 0.3,
         remove: 1,
+        cancelJob: 1,
         kick: 1,
         inspect: 1,
         vanish: 0.3,
@@ -108,6 +111,7 @@ class BatchSimulation extends BatchServer {
     else if (kind === "handOn") this.#handOn(client);
     else if (kind === "cancelInHop") this.#cancelInHop();
     else if (kind === "remove") this.#remove(client);
+    else if (kind === "cancelJob") this.#cancelJob(client, random.pick(this.#toCancel));
     else if (kind === "kick") client.ask(`kick-job ${this.#someMember()}`, () => {});
     else if (kind === "inspect") this.#inspect(client);
     else if (kind === "vanish") this.#vanish(client);
@@ -214,7 +218,8 @@ class BatchSimulation extends BatchServer {
     client.held.delete(id);
     const job = this.#jobNamed(body);
     const { fate } = job;
-    if (fate === "died" && !job.hasDied) {
+    if (fate === "cancelled") this.#giveBack(client, id, job);
+    else if (fate === "died" && !job.hasDied) {
       job.endAsked = true;
       this.say(`${body} dies`);
       client.ask(`release ${id} 0 0`, ({ line }) => {
@@ -232,6 +237,38 @@ class BatchSimulation extends BatchServer {
         job.isGone = true;
       });
     }
+  }
+
+  /** Lets a member go that has to be cancelled: when nothing else can end it any more, now. */
+  #giveBack(client: BatchClient, id: number, job: PlannedJob): void {
+    const { name, isMarked } = job;
+    if (this.#isEnding && !isMarked) {
+      client.held.set(id, name);
+      this.#cancelJob(client, job);
+      return;
+    }
+    const how = [`release ${id} 0 0`, `bury ${id} 0`, `update-job ${id} tube=${this.random.pick(WORK)}`];
+    const command = this.random.pick(how)!;
+    this.say(`${name} is given back: ${command}`);
+    client.ask(command, ({ line }) => {
+      assert.match(line, /^(RELEASED|BURIED|UPDATED)$/);
+      job.isGone ||= isMarked;
+    });
+  }
+
+  get #toCancel(): PlannedJob[] {
+    return this.#jobs.filter(({ fate, id, endAsked }) => fate === "cancelled" && id > 0 && !endAsked);
+  }
+
+  #cancelJob(client: BatchClient, job: PlannedJob | undefined): void {
+    if (job === undefined) return;
+    job.endAsked = true;
+    this.say(`cancel-job ${job.name}`);
+    client.ask(`cancel-job ${job.id} reason=late`, ({ line }) => {
+      assert.match(line, /^(CANCELLED|CANCELLING|NOT_FOUND)$/);
+      job.isGone ||= line === "CANCELLED";
+      job.isMarked ||= line === "CANCELLING";
+    });
   }
 
   #jobNamed(body: string): PlannedJob {
@@ -308,6 +345,7 @@ class BatchSimulation extends BatchServer {
     for (const body of client.held.values()) this.#jobNamed(body).endAsked = true;
     client.socket.reset();
     this.settle();
+    for (const body of client.held.values()) this.#jobNamed(body).isGone ||= this.#jobNamed(body).isMarked;
     const fresh = new BatchClient(this.server.connect());
     this.clients[this.clients.indexOf(client)] = fresh;
     this.watch(fresh);
@@ -343,7 +381,11 @@ class BatchSimulation extends BatchServer {
       if (fate === "deleted" && id > 0) this.must(`delete ${id}`, /^(DELETED|NOT_FOUND)$/);
     this.must(`clear-tube cleared${batch.name}`, /^CLEARED/);
     this.must(`clear-tube alone${batch.name}`, /^CLEARED/);
-    for (const job of batch.jobs) if (job.fate === "deleted" || job.fate === "cleared") job.endAsked = true;
+    for (const job of batch.jobs)
+      if (job.fate === "cancelled" && job.id > 0) {
+        this.#cancelJob(this.clients[0]!, job);
+        this.settle();
+      } else if (job.fate === "deleted" || job.fate === "cleared") job.endAsked = true;
     if (batch.cancelAsked && !batch.isCancelled) this.#cancel(this.clients[0]!, batch);
     else this.#commit(this.clients[0]!, batch);
     this.settle();

@@ -1,5 +1,6 @@
 // Planted bugs that the simulation of batches must find.
 
+import { ENDS } from "../../../src/engine/jobs/ends.ts";
 import { BatchState, emptyBatchCounts } from "../../../src/schema/batch.ts";
 import type { Asker } from "../../../src/shard/commands/batch-homes.ts";
 import type { InProcessServer } from "../server/in-process-server.ts";
@@ -57,6 +58,16 @@ export const PLANTED_BATCH_BUGS: readonly PlantedBatchBug[] = [
         const { batches } = engine;
         const end = batches.end.bind(batches);
         batches.end = (slot) => end(slot, true);
+      }
+    },
+  },
+  {
+    name: "a cancelled member of a batch is done",
+    plant: ({ shards }) => {
+      for (const { engine } of shards) {
+        const { policies } = engine;
+        const end = policies.recordEnd.bind(policies);
+        policies.recordEnd = (slot, why, nowMs) => end(slot, why === ENDS.Cancelled ? ENDS.Done : why, nowMs);
       }
     },
   },
