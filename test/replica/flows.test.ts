@@ -212,7 +212,7 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
     const wrapper = ["env", ...Object.entries(clock.env).map(([name, value]) => `${name}=${value}`)];
     const http = `127.0.0.1:${await freePort()}`;
     const place = { ...HERE, wrapper: [...wrapper, `NODE_OPTIONS=${clock.nodeOption}`] };
-    const group = await ServerGroup.start(t, ["-f", "50"], 1, undefined, [
+    const group = await ServerGroup.start(t, ["-f", "50"], 1, temporaryFolder(t, "first"), [
       { ...place, flags: ["--shards", "4"] },
       { ...place, flags: ["--shards", "3", "--http", http] },
     ]);
@@ -292,7 +292,18 @@ describe("flows in a group", { skip: missingNats() ?? false }, () => {
       return all;
     };
     const before = await reports();
+    // A job that was cancelled while a worker held it ends with the reservation.
+    const holder = await group.connect();
+    assert.equal(await say("open-batch marked keep=1000000"), "OPENED");
+    const marked = await put("d", "batch=marked unique=m unique-for=1000000");
+    assert.match((await holder.ask(`reserve-job ${marked}`)).line, /^RESERVED/);
+    assert.equal(await say(`cancel-job ${marked}`), "CANCELLING");
+    assert.equal(await say("commit-batch marked"), "COMMITTED");
     await failOver();
+    holder.close();
+    assert.equal(await say(`peek ${marked}`), "NOT_FOUND");
+    assert.match(await batch("marked"), /^outcome: failure\nmembers: 1\nopen: 0\ndone: 0\nfailed: 1$/m);
+    assert.equal(await say("put-in-tube d 0 0 60 1 unique=m\r\nx"), `DUPLICATE ${marked}`);
     assert.deepEqual(await reports(), before);
     assert.equal(await say("commit-batch import"), "COMMITTED");
     assert.equal(await say("cancel-batch cancelled"), "CANCELLED");
