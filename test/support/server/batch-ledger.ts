@@ -12,8 +12,10 @@ export const LARGE_TUBES: Tubes = ["mails", "done", "c", "d"];
 export const SMALL_TUBES: Tubes = ["e", "f", "g", "h"];
 const MEMBER_TUBES: readonly string[] = [...LARGE_TUBES, ...SMALL_TUBES];
 const CALLBACK_TUBE = "calls";
-/** Nobody watches it: its members fail, because they are deleted while nobody holds them. */
+/** Nobody watches it: its members fail, because they end while nobody holds them. */
 const FAILING_TUBE = "failing";
+/** End of the body of a member that a worker cancels and gives back, so that it fails. */
+const DOOMED = " doomed";
 const TAKEN_AT_ONCE = 10;
 const WAIT_SECONDS = 1;
 /** Longer than the longest campaign. */
@@ -126,10 +128,13 @@ export class BatchLedger {
       job(CALLBACK_TUBE, `after=${name}`, `after ${name}`),
       job(CALLBACK_TUBE, `after-any=${name}`, `after-any ${name}`),
     ];
-    for (let n = 0; n < members; n++)
-      lines.push(
-        job(n < failing ? FAILING_TUBE : this.#random.pick(tubes), `batch=${name}`, `member ${name}`),
-      );
+    const doomed = this.#random.between(0, failing);
+    const alone = failing - doomed;
+    for (let n = 0; n < members; n++) {
+      const tube = n < alone ? FAILING_TUBE : this.#random.pick(tubes);
+      const isDoomed = n >= alone && n < failing;
+      lines.push(job(tube, `batch=${name}`, `member ${name}${isDoomed ? DOOMED : ""}`));
+    }
     client.send(`${lines.join("")}commit-batch ${name}\r\n`);
     const answers: string[] = [];
     for (let left = members + 4; left > 0; left--) answers.push((await client.readReply()).line);
@@ -143,7 +148,7 @@ export class BatchLedger {
       if (!batch.early.has(id)) batch.open.add(id);
       else if (batch.early.get(id) === false) batch.unsure.add(id);
     }
-    for (const id of ids.slice(2, 2 + failing)) batch.failing.add(id);
+    for (const id of ids.slice(2, 2 + alone)) batch.failing.add(id);
     batch.isCommitted = true;
     // Its callbacks may have come before this client has read its answers.
     this.#closeIfOver(batch);
@@ -232,14 +237,29 @@ export class BatchLedger {
         jobs.push({ id: Number(reply.line.split(" ")[1]), body: reply.body!.toString("latin1") });
       }
       for (const { id, body } of jobs) this.#taken(id, body);
-      client.send(jobs.map(({ id }) => `delete ${id}\r\n`).join(""));
+      const ends = jobs.map(({ id, body }) => this.#endOf(id, body));
+      client.send(ends.flatMap((end) => end.map(([command]) => `${command}\r\n`)).join(""));
       this.#sent(jobs);
-      for (const { id, body } of jobs) {
-        const answer = (await client.readReply()).line;
-        assert.equal(answer, "DELETED", `${body}, job ${id}, which its worker holds`);
+      for (const [at, { id, body }] of jobs.entries()) {
+        for (const [command, answer] of ends[at]!)
+          assert.equal(
+            (await client.readReply()).line,
+            answer,
+            `${command} of ${body}, which its worker holds`,
+          );
         this.#ended(id, body);
       }
     }
+  }
+
+  /** Returns the commands with which a worker ends a job, and their answers. */
+  #endOf(id: number, body: string): readonly (readonly [command: string, answer: string])[] {
+    if (!body.endsWith(DOOMED)) return [[`delete ${id}`, "DELETED"]];
+    const giveBack = this.#random.pick([
+      [`release ${id} 0 0`, "RELEASED"],
+      [`bury ${id} 0`, "BURIED"],
+    ] as const);
+    return [[`cancel-job ${id}`, "CANCELLING"], giveBack];
   }
 
   #of(body: string): { kind: string; batch: LedgerBatch } {
@@ -305,12 +325,16 @@ export class BatchLedger {
     const [id] = batch.failing;
     const isUnsure = !batch.open.delete(id!);
     batch.unsure.add(id!);
-    client.send(`delete ${id}\r\n`);
+    const [command, answer] = this.#random.pick([
+      ["delete", "DELETED"],
+      ["cancel-job", "CANCELLED"],
+    ] as const);
+    client.send(`${command} ${id}\r\n`);
     this.onProgress(batch.open.size === 0);
     const { line } = await client.readReply();
     // Another client may have sent the same.
     if (!batch.failing.delete(id!)) return;
-    if (line !== "DELETED") assert.ok(isUnsure, `member ${id} of ${batch.name} is lost: ${line}`);
+    if (line !== answer) assert.ok(isUnsure, `member ${id} of ${batch.name} is lost: ${line}`);
     if (batch.unsure.delete(id!)) this.counts.members++;
     this.onProgress(false);
   }

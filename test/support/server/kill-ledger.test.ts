@@ -15,8 +15,8 @@ it("an id that is given twice, though the first job was lost (canary)", async (t
       if (command === "watch") socket.write("WATCHING 1\r\n");
       else if (command === "use") socket.write("USING t\r\n");
       else if (command.startsWith("reserve")) socket.write("TIMED_OUT\r\n");
-      else if (command === "put" && puts++ < 2) socket.write("INSERTED 7\r\n");
-      else if (command === "put") socket.destroy();
+      else if (command.startsWith("put") && puts++ < 2) socket.write("INSERTED 7\r\n");
+      else if (command.startsWith("put")) socket.destroy();
     });
   }).listen(0, "127.0.0.1");
   t.after(() => server.close());

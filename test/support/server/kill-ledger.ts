@@ -12,6 +12,7 @@ interface Entry {
   /** State of the job after the last acknowledged change. */
   fate: Fate | "deleted";
   pri: number;
+  readonly cost: number;
   /** A change was sent and its answer not seen: either state may be found. */
   unsure: boolean;
   /**
@@ -49,6 +50,8 @@ export class KillLedger {
   undone = 0;
   /** All ids of acknowledged puts, also of jobs that were lost. */
   readonly #given = new Set<number>();
+  /** Ids of jobs that were delayed or buried, for clients that cancel them. */
+  readonly #resting: number[] = [];
   #bodies = 0;
 
   /** Runs random commands on one client until its connection breaks. */
@@ -66,7 +69,9 @@ export class KillLedger {
             pick(BODY_BYTES),
             random.between(0, 1999),
             random.between(0, 3) === 0,
+            random.chance(0.3) ? random.between(2, 1000) : 1,
           );
+        else if (random.chance(0.05)) await this.#cancelOne(client, random);
         else await this.#takeOne(client, random);
       }
     } catch {
@@ -74,10 +79,21 @@ export class KillLedger {
     }
   }
 
-  async #put(client: WireClient, tube: string, bytes: number, pri: number, delayed: boolean): Promise<void> {
+  async #put(
+    client: WireClient,
+    tube: string,
+    bytes: number,
+    pri: number,
+    delayed: boolean,
+    cost: number,
+  ): Promise<void> {
     const body = `${this.#bodies++} `.padEnd(bytes, "x").slice(0, Math.max(bytes, 12));
+    const delay = delayed ? DELAY_SECONDS : 0;
     await client.ask(`use ${tube}`);
-    const { line } = await client.put(body, { pri, delay: delayed ? DELAY_SECONDS : 0 });
+    const { line } =
+      cost === 1
+        ? await client.put(body, { pri, delay })
+        : await client.ask(`put-in-tube ${tube} ${pri} ${delay} 60 ${body.length} cost=${cost}\r\n${body}`);
     const id = Number(/^INSERTED (\d+)$/.exec(line)?.[1]);
     if (!(id > 0)) {
       this.surprises.push(`a put was answered ${line}`);
@@ -92,11 +108,21 @@ export class KillLedger {
       body,
       fate: delayed ? "delayed" : "ready",
       pri,
+      cost,
       unsure: false,
       changes: 0,
       bornAtMs: now,
       changedAtMs: now,
     });
+    if (delayed) this.#resting.push(id);
+  }
+
+  /** Cancels a job that no worker can get. */
+  async #cancelOne(client: WireClient, random: SeededRandom): Promise<void> {
+    const [id = 0] = this.#resting.splice(random.below(this.#resting.length + 1), 1);
+    const entry = this.jobs.get(id);
+    if (entry === undefined || entry.unsure || (entry.fate !== "delayed" && entry.fate !== "buried")) return;
+    await this.#change(client, entry, `cancel-job ${id}`, "CANCELLED", "deleted", entry.pri);
   }
 
   async #takeOne(client: WireClient, random: SeededRandom): Promise<void> {
@@ -107,21 +133,31 @@ export class KillLedger {
     // alone.
     if (entry === undefined) return;
     const pri = random.between(0, 1999);
-    const [command, fate]: [string, Entry["fate"]] = [
-      [`delete ${id}`, "deleted"] as const,
-      [`delete ${id}`, "deleted"] as const,
-      [`bury ${id} ${pri}`, "buried"] as const,
-      [`release ${id} ${pri} 0`, "ready"] as const,
-      [`release ${id} ${pri} ${DELAY_SECONDS}`, "delayed"] as const,
+    const [command, answer, fate]: [string, string, Entry["fate"]] = random.pick([
+      [`delete ${id}`, "DELETED", "deleted"],
+      [`delete ${id}`, "DELETED", "deleted"],
+      [`bury ${id} ${pri}`, "BURIED", "buried"],
+      [`release ${id} ${pri} 0`, "RELEASED", "ready"],
+      [`release ${id} ${pri} ${DELAY_SECONDS}`, "RELEASED", "delayed"],
       // It stays with this client until the server is killed, and doesn't come back.
-      [`cancel-job ${id}`, "deleted"] as const,
-    ][random.between(0, 5)] as [string, Entry["fate"]];
+      [`cancel-job ${id}`, "CANCELLING", "deleted"],
+    ]);
+    await this.#change(client, entry, command, answer, fate, pri);
+    if (fate === "delayed" || fate === "buried") this.#resting.push(id);
+  }
+
+  async #change(
+    client: WireClient,
+    entry: Entry,
+    command: string,
+    answer: string,
+    fate: Entry["fate"],
+    pri: number,
+  ): Promise<void> {
     entry.unsure = true;
     const change = ++entry.changes;
-    const answer = (await client.ask(command)).line;
-    if (!["DELETED", "BURIED", "RELEASED", "CANCELLING"].includes(answer)) {
-      this.surprises.push(`${command} was answered ${answer}`);
-    }
+    const { line } = await client.ask(command);
+    if (line !== answer) this.surprises.push(`${command} was answered ${line}`);
     if (change !== entry.changes) return;
     entry.changedAtMs = performance.now();
     entry.unsure = false;
@@ -135,7 +171,7 @@ export class KillLedger {
     const ids = [...this.jobs.keys()];
     for (let at = 0; at < ids.length; at += CHECKED_AT_ONCE) {
       const batch = ids.slice(at, at + CHECKED_AT_ONCE);
-      client.send(batch.map((id) => `peek ${id}\r\nstats-job ${id}\r\n`).join(""));
+      client.send(batch.map((id) => `peek ${id}\r\ninspect-job ${id}\r\n`).join(""));
       for (const id of batch) {
         const found = await client.readReply();
         this.#checkOne(id, found, await client.readReply(), wrong, promised);
@@ -162,6 +198,8 @@ export class KillLedger {
     const stats = statsReply.body?.toString("latin1") ?? "";
     const field = (name: string): string => new RegExp(`^${name}: (.*)$`, "m").exec(stats)?.[1] ?? "";
     if (field("tube") !== entry.tube) wrong.push(`job ${id} is in ${field("tube")} instead of ${entry.tube}`);
+    const cost = Number(field("cost") || 1);
+    if (cost !== entry.cost) wrong.push(`job ${id} costs ${cost} instead of ${entry.cost}`);
     const [state, pri] = [field("state") as Fate, Number(field("pri"))];
     if (isPromised && entry.fate !== "deleted") {
       if (state !== entry.fate) wrong.push(`job ${id} is ${state} instead of ${entry.fate}`);
