@@ -114,6 +114,28 @@ INSERT INTO ${table} (tube, body) SELECT 'load-' || i % 10, i FROM generate_seri
     assert.doesNotMatch(plan, /Seq Scan/);
   });
 
+  it("reads a row as an UPDATE left it that ends while the relay looks", async (t) => {
+    const table = `outbox_${++tables}`;
+    // A look at the view waits for a lock when it comes to a row.
+    await postgres.query(`${statementsFor(table).create}
+INSERT INTO ${table} (tube, body) VALUES ('a', 'old');
+CREATE FUNCTION ${table}_waits() RETURNS boolean LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN true; END $$;
+CREATE VIEW ${table}_view AS SELECT * FROM ${table} WHERE ${table}_waits()`);
+    const [relay, other] = [await postgres.connect(), await postgres.connect()];
+    t.after(() => Promise.all([relay.end(), other.end()]));
+    await other.query("SELECT pg_advisory_lock(1)");
+    const taken = relay.query(statementsFor(`${table}_view`).take, [["a"], [10], 1000]);
+    await eventually("it waits", async () => {
+      const waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+      return (await other.query(waiting)).rowCount === 1;
+    });
+    await other.query(`UPDATE ${table} SET body = 'new', pri = 7`);
+    await other.query("SELECT pg_advisory_unlock(1)");
+    const [{ body, pri, bytes }] = (await taken).rows as [Record<string, unknown>];
+    assert.deepEqual([body, pri, bytes], ["new", "7", 3]);
+  });
+
   it("puts rows with all that they say, and deletes them", async (t) => {
     const bench = await benchFor(t);
     bench.relay();
