@@ -184,8 +184,14 @@ export function itemOf(text: string, what: string): Readonly<Record<string, unkn
   return item as Readonly<Record<string, unknown>>;
 }
 
+/** Parses a job of a list. In its body, each character is a byte. */
 export const listedJob = (text: string): Readonly<Record<string, unknown>> =>
-  itemOf(text, "a job as list-jobs shows it");
+  Object.fromEntries(
+    Object.entries(itemOf(text, "a job as list-jobs shows it")).map(([key, value]) => [
+      key,
+      key === "note" || key === "cancelled" ? fromLatin1(`${value}`) : value,
+    ]),
+  );
 
 /**
  * Splits the page of a list after `after`, in which each item is a line. The first line says where

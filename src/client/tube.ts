@@ -48,6 +48,11 @@ export type ListedJob<Out> = JobHandle<Out> & {
   readonly tube?: string;
   /** Reservations that ended with the connection of their worker, if there were any. */
   readonly disconnects?: number;
+  /** Percent, and a text, if a worker has said them. */
+  readonly progress?: number;
+  readonly note?: string;
+  /** The reason, if the job was cancelled while its worker held it. */
+  readonly cancelled?: string;
 } & Readonly<Record<Words<"pri age ttr timeLeft reserves bytes">, number>>;
 
 /** Omitted settings stay as they are; null removes one. Durations in seconds. */

@@ -8,6 +8,10 @@ import {
   Closed,
   type ConnectOptions,
   connect,
+  NotFound,
+  NotSupported,
+  OutOfMemory,
+  ProtocolError,
   type PutOptions,
   type Queue,
 } from "../../src/client/client.ts";
@@ -20,7 +24,7 @@ const ALL = [
   ..."put-in-tube update-job inspect-job list-jobs clear-tube move-jobs set-tube inspect-tube".split(" "),
   ..."set-schedule delete-schedule pause-schedule resume-schedule run-schedule inspect-schedule".split(" "),
   ..."list-schedules open-batch commit-batch cancel-batch inspect-batch list-batches".split(" "),
-  ..."reserve-batch reserve-order touch-all delete-batch name origins".split(" "),
+  ..."reserve-batch reserve-order touch-all delete-batch cancel-job name origins".split(" "),
 ];
 const BODY = "BODY";
 
@@ -273,10 +277,31 @@ describe("the client sends, and reads the reply to,", { concurrency: true }, () 
     }
   });
 
+  it("says whether a cancelled job is gone, and takes no other reply for that", async (t) => {
+    const replies = { "cancel-job": "CANCELLED\r\n" };
+    const server = await serverFor(t, ALL, replies);
+    const queue = await queueFor(t, server);
+    const cancel = (): Promise<boolean> => queue.job(9).cancel({ reason: "ä %" });
+    assert.equal(await cancel(), true);
+    assert.match(sentTo(server).join(), /^cancel-job 9 reason=\u00c3\u00a4%20%25$/);
+    replies["cancel-job"] = "CANCELLING\r\n";
+    assert.equal(await cancel(), false);
+    for (const [other, Class] of [
+      ["NOT_FOUND", NotFound],
+      ["OUT_OF_MEMORY", OutOfMemory],
+      ["UNKNOWN_COMMAND", NotSupported],
+      ["DELETED", ProtocolError],
+      ["CANCEL", ProtocolError],
+    ] as const) {
+      replies["cancel-job"] = `${other}\r\n`;
+      await assert.rejects(cancel(), Class, other);
+    }
+  });
+
   it("lists, page by page", async (t) => {
     const pages: Readonly<Record<string, readonly [string, string]>> = {
       "list-jobs t state=ready show=3 limit=1000": [
-        ' after=0|next: 9|jobs:|- {"id":9,"state":"ready","time-left":4,"body":"\\u00ff"}',
+        ' after=0|next: 9|jobs:|- {"id":9,"state":"ready","time-left":4,"progress":7,"note":"\\u00c3\\u00a4","cancelled":"","body":"\\u00ff"}',
         ' after=9|next: 0|jobs:|- {"id":10,"state":"ready"}',
       ],
       "list-batches": [
@@ -304,10 +329,13 @@ describe("the client sends, and reads the reply to,", { concurrency: true }, () 
     const queue = await queueFor(t, lists);
     const jobs = await allOf(queue.jobs("t", { state: "ready", show: 3 }));
     assert.deepEqual(
-      jobs.map(({ id, state, timeLeft, shown }) => [id, state, timeLeft, [...shown]]),
+      jobs.map(({ id, state, timeLeft, shown, progress, note, cancelled }) => [
+        ...[id, state, timeLeft, [...shown]],
+        ...[progress, note, cancelled],
+      ]),
       [
-        [9, "ready", 4, [0xff]],
-        [10, "ready", undefined, []],
+        [9, "ready", 4, [0xff], 7, "ä", ""],
+        [10, "ready", undefined, [], undefined, undefined, undefined],
       ],
     );
     assert.deepEqual(await allOf(queue.batches()), [
@@ -350,6 +378,15 @@ describe("a job that the client holds", { concurrency: true }, () => {
     ["gets another priority", (job) => job.update({ pri: 5 }), ["update-job 9 pri=5"], false],
     ["is delayed", (job) => job.update({ delay: 0 }), ["update-job 9 delay=0"], true],
     ["goes to another tube", (job) => job.update({ tube: "u" }), ["update-job 9 tube=u"], true],
+    [
+      "is buried, and changed like any other then",
+      async (job) => {
+        await job.bury({ pri: 0 });
+        await job.update({ pri: 5 });
+      },
+      ["bury 9 0", "update-job 9 pri=5"],
+      true,
+    ],
     ["is given back", (job) => job.giveBack(), ["update-job 9 delay=0"], true],
     ["is kicked like any other", (job) => job.kick(), ["kick-job 9"], false],
   ];

@@ -66,7 +66,11 @@ onEachServer(({ kind, need, url, run, say }) => {
     const done = await run(["cancel", first, second, "--reason", "wrong file"]);
     assert.deepEqual([done.code, done.stdout], [0, "cancelled 2\n"], done.stderr);
     assert.match(done.stderr, new RegExp(`told: ${first}\n`));
-    assert.equal((await client.ask(`touch-job ${first}`)).line, "TOUCHED cancelled=wrong%20file");
+    const touched = await client.ask(`touch-job ${first} progress=40 note=page%203`);
+    assert.equal(touched.line, "TOUCHED cancelled=wrong%20file");
+    const { progress, note, cancelled } = JSON.parse(await say("jobs", "cli-cancel", "--json"));
+    assert.deepEqual([progress, note, cancelled], [40, "page 3", "wrong file"]);
+    assert.match(await say("jobs", "cli-cancel"), /^id\t.*\tbytes\tprogress\tbody\n.*\t1\t40\tx\n$/);
     client.close();
     const gone = await run(["cancel", second]);
     assert.deepEqual([gone.code, gone.stderr], [1, `runnerbean: missing: ${second}\n`]);

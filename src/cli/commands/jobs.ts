@@ -84,6 +84,7 @@ const JOB_COLUMNS = [
   "timeouts",
   "disconnects",
   "bytes",
+  "progress",
   "body",
 ];
 

@@ -14,7 +14,15 @@ import { optionNumber, optionText } from "../../protocol/options.ts";
 import type { Request } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
-import { ageSeconds, escaped, isTimed, lastFailure, STATE_NAMES, secondsLeft } from "../sessions/job-text.ts";
+import {
+  ageSeconds,
+  escaped,
+  isTimed,
+  lastFailure,
+  STATE_NAMES,
+  saidFields,
+  secondsLeft,
+} from "../sessions/job-text.ts";
 import type { Replies } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { ShardCommand } from "./command.ts";
@@ -71,7 +79,7 @@ export function jobRow(
     `,"age":${ageSeconds(page.createdAtMs[row]!, nowMs)},"delay":${page.delaySeconds[row]}` +
     `,"ttr":${page.ttrSeconds[row]},"time-left":${timed ? secondsLeft(page.deadlineAtMs[row]!, nowMs) : 0}` +
     `${counterFields(page, row, 0, FIXED_COUNTERS)},"bytes":${page.bodyBytes[row]}` +
-    `${counterFields(page, row, FIXED_COUNTERS)}${lastFailure(engine, slot, nowMs)}${shown}}`
+    `${counterFields(page, row, FIXED_COUNTERS)}${lastFailure(engine, slot, nowMs)}${saidFields(engine, slot)}${shown}}`
   );
 }
 

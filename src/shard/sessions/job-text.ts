@@ -227,13 +227,25 @@ export function saidOf(engine: Engine, slot: number): JobSaid {
   };
 }
 
-/** Returns the lines about that, as far as there is something. */
-const saidRows = ({ progress, note, cancelled }: JobSaid): string =>
-  [
-    progress === undefined ? "" : `progress: ${progress}\n`,
-    note === "" ? "" : `note: ${quoted(note)}\n`,
-    cancelled === undefined ? "" : `cancelled: ${quoted(cancelled)}\n`,
-  ].join("");
+/** Returns names and values, as JSON, of what there is of that. */
+function valuesSaid({ progress, note, cancelled }: JobSaid): [name: string, value: string][] {
+  const values: [string, string][] = [];
+  if (progress !== undefined) values.push(["progress", `${progress}`]);
+  if (note !== "") values.push(["note", quoted(note)]);
+  if (cancelled !== undefined) values.push(["cancelled", quoted(cancelled)]);
+  return values;
+}
+
+const saidRows = (said: JobSaid): string =>
+  valuesSaid(said)
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .join("");
+
+/** Returns the fields of a list's row about that. */
+export const saidFields = (engine: Engine, slot: number): string =>
+  valuesSaid(saidOf(engine, slot))
+    .map(([name, value]) => `,"${name}":${value}`)
+    .join("");
 
 type JobBatches = Pick<JobFacts, "batch" | "waitsFor">;
 

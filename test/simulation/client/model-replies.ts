@@ -73,14 +73,17 @@ export function inspectJobText(
   const worker = holder === undefined ? "none" : JSON.stringify(workerName(holder.index));
   const rows = { bytes: body.length, ...policyRows(job), holder: name, worker };
   const failures = `disconnects: ${job.policy.disconnects}\nfailures: ${JSON.stringify(job.policy.failures.map(shownFailure))}`;
-  const { cancelled } = job.policy;
-  const said = ok({
-    ...(job.progress === undefined ? {} : { progress: job.progress }),
-    ...(job.note === "" ? {} : { note: `"${job.note}"` }),
-    ...(cancelled === undefined ? {} : { cancelled: `"${cancelled}"` }),
-  });
+  const said = Object.entries(saidOf(job))
+    .map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+    .join("\n");
   return [statsJobText(job), ok(rows), failures, ok(flows), said].filter((text) => text !== "").join("\n");
 }
+
+const saidOf = ({ progress, note, policy: { cancelled } }: ModelJob): Record<string, string | number> => ({
+  ...(progress === undefined ? {} : { progress }),
+  ...(note === "" ? {} : { note }),
+  ...(cancelled === undefined ? {} : { cancelled }),
+});
 
 /** Sessions are named by their acceptor, one of `ports`, and connection. */
 export const sessionName = (session: number, ports: number): string =>
@@ -184,6 +187,7 @@ export function listedJob(job: ModelJob, showBytes: number, named: { readonly tu
     bytes: body.length,
     ...(job.policy.disconnects === 0 ? {} : { disconnects: job.policy.disconnects }),
     ...(job.policy.failures.length === 0 ? {} : { failure: listedFailure(job.policy.failures[0]!) }),
+    ...saidOf(job),
     ...(showBytes === 0 ? {} : { body: body.slice(0, showBytes) }),
   });
 }
