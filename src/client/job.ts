@@ -303,7 +303,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
   }
 
   override async update(options: UpdateOptions): Promise<void> {
-    this.#mustBeHeld();
+    if (this.#loss !== undefined) throw this.#loss;
     await super.update(options);
     if (options.delay !== undefined || options.tube !== undefined) this.end();
     else if (options.ttr !== undefined) this.#hasTime(Math.max(1, options.ttr), performance.now());
@@ -377,7 +377,7 @@ export class Job<Out> extends JobHandle<Out> implements Held {
 
   /** Sends a command that only the holder may use. */
   async #asHolder(command: string | (() => Promise<string>), accept: string): Promise<Reply> {
-    this.#mustBeHeld();
+    if (this.#isOver) throw this.#loss ?? new JobLost(`job ${this.id} is no longer held`);
     try {
       const line = typeof command === "string" ? command : await command();
       if (typeof command !== "string") this.#stopKeeping();
@@ -388,10 +388,9 @@ export class Job<Out> extends JobHandle<Out> implements Held {
     }
   }
 
-  #mustBeHeld(): void {
-    if (!this.#isOver) return;
+  get #loss(): JobLost | undefined {
     const { reason } = this.signal;
-    throw reason instanceof JobLost ? reason : new JobLost(`job ${this.id} is no longer held`);
+    return reason instanceof JobLost ? reason : undefined;
   }
 
   #stopKeeping(): void {

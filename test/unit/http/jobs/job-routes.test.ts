@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { jobView } from "../../../../src/http/jobs/job-routes.ts";
+import type { Api } from "../../../../src/http/api/api.ts";
+import { Problem } from "../../../../src/http/api/problem.ts";
+import { jobView, manageJobRoutes } from "../../../../src/http/jobs/job-routes.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import type { JobFacts } from "../../../../src/message/control.ts";
@@ -134,4 +136,32 @@ it("a part of a body is text as long as it can be, and bytes otherwise", () => {
   assert.deepEqual([body, bodyBase64], [undefined, bytes.toString("base64")]);
   const whole = view({ body: Buffer.of(0x41, 0xe2, 0x82), bytes: 3 });
   assert.equal(whole.bodyBase64, Buffer.of(0x41, 0xe2, 0x82).toString("base64"), "a whole body is not cut");
+});
+
+it("a cancellation says that it happened for two replies, and for no others", async () => {
+  type Handler = (request: { params: { id: number }; body: undefined }) => Promise<unknown>;
+  const handlers = new Map<string, Handler>();
+  const add = (path: string, _options: unknown, handler: Handler): unknown => handlers.set(path, handler);
+  manageJobRoutes(
+    new Proxy({}, { get: () => add }) as Api,
+    {
+      ...{ ...service, state: { phase: "serving" } },
+      wire: { command: async () => ({ line }) },
+    } as unknown as Service,
+  );
+  let line = "";
+  const outcomeOf = async (reply: string): Promise<unknown> => {
+    line = reply;
+    try {
+      return await handlers.get("/v1/jobs/:id/cancel")!({ params: { id: 7 }, body: undefined });
+    } catch (error) {
+      return error instanceof Problem ? error.code : (error as Error).message;
+    }
+  };
+  assert.deepEqual(await outcomeOf("CANCELLED"), { held: false });
+  assert.deepEqual(await outcomeOf("CANCELLING"), { held: true });
+  assert.equal(await outcomeOf("NOT_FOUND"), "job-not-found");
+  assert.equal(await outcomeOf("OUT_OF_MEMORY"), "out-of-memory");
+  for (const other of ["INTERNAL_ERROR", "UNKNOWN_COMMAND", "CANCELLED cancelled"])
+    assert.equal(await outcomeOf(other), `the reply to cancel-job was ${other}`);
 });
