@@ -30,11 +30,11 @@ const quantiles = (series: string): [string, string][] => [
   [quantile(0.99, series), "p99"],
 ];
 /** A panel of the ten tubes with the highest values. */
-const topTubes = (title: string, series: string): Panel => ({
+const topTubes = (title: string, ...each: readonly [series: string, of?: string][]): Panel => ({
   title,
   width: 8,
   unit: "ops",
-  queries: [[`topk(10, ${rate(series, OF_TUBES)} > 0)`, "{{tube}}"]],
+  queries: each.map(([series, of = ""]) => [`topk(10, ${rate(series, OF_TUBES)} > 0)`, `{{tube}}${of}`]),
 });
 const tubeQuantile = (title: string, series: string): Panel => ({
   title,
@@ -124,15 +124,17 @@ export const ROWS: readonly Row[] = [
     title: "Attempts, deaths and limits",
     panels: [
       {
-        title: "died, expired, refused a second",
+        title: "died, expired, cancelled, refused a second",
         width: 8,
         unit: "ops",
         queries: [
           ["deaths", "died"],
           ["expiries", "expired"],
+          ["cancels", "cancelled"],
           ["duplicates", "put twice"],
           ["refusals", "refused by a limit"],
           ["rate_waits", "waits for a rate"],
+          ["group_rate_waits", "waits for a group's rate"],
         ].map(([what, legend]) => [`sum(${rate(`${what}_total`)})`, legend!]),
       },
       {
@@ -154,11 +156,15 @@ export const ROWS: readonly Row[] = [
           [`sum(runnerbean_tubes_paused${SELECT})`, "paused"],
         ],
       },
-      topTubes("deaths a second", "tube_deaths_total"),
-      topTubes("expiries a second", "tube_expiries_total"),
-      topTubes("waits for a rate, a second", "tube_rate_waits_total"),
-      topTubes("duplicates a second", "tube_duplicates_total"),
-      topTubes("puts refused by a limit, a second", "tube_refusals_total"),
+      topTubes("deaths a second", ["tube_deaths_total"]),
+      topTubes("expiries a second", ["tube_expiries_total"]),
+      topTubes(
+        "waits for a rate, a second",
+        ["tube_rate_waits_total"],
+        ["tube_group_rate_waits_total", ", a group"],
+      ),
+      topTubes("duplicates a second", ["tube_duplicates_total"]),
+      topTubes("puts refused by a limit, a second", ["tube_refusals_total"]),
       {
         title: "ready jobs that died elsewhere",
         width: 8,
