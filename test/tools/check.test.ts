@@ -65,6 +65,10 @@ onEachServer(({ kind, need, run, say }) => {
     assert.equal(await pauses(), "cli-halt-more yes, cli-halt-too yes, cli-halt 0");
     assert.equal(await say("reserve", "cli-halt", "--wait", "0", "--delete"), "x");
     assert.equal((await run(["pause", "cli-nothing"])).code, 1);
+    // Settings need no jobs.
+    await say("settings", "set", "cli-nothing", "paused=yes");
+    assert.equal(await say("resume", "cli-nothing"), "resumed\n");
+    assert.equal((await run(["resume", "cli-nothing"])).code, 1);
   });
 
   it("prints every problem on stdout for checks", async (t) => {

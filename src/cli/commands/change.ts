@@ -96,8 +96,10 @@ function resume(): Command {
     (name: string, options: CommonOptions) =>
       withWire(options, async (session) => {
         // The settings first: a token that may not change them leaves all as it is.
-        if (await session.has("inspect-tube")) await endLastingPause(session, name);
-        await pauseTube(session, name, "0");
+        const hasEnded = (await session.has("inspect-tube")) && (await endLastingPause(session, name));
+        // A tube may have a setting without having jobs.
+        if (hasEnded) await session.ask(`pause-tube ${name} 0`, "PAUSED NOT_FOUND");
+        else await pauseTube(session, name, "0");
         if (options.json === true) printDone("paused", 0, options);
         else print(pausedFor("0"));
       }),
@@ -120,20 +122,23 @@ async function pauseUntilResumed(session: WireSession, name: string): Promise<vo
   await session.ask(`set-tube ${name} paused=yes`, "SET");
 }
 
-/** Removes the tube's own `paused=yes`. If a pattern pauses it, too, gives it `paused=no`. */
-async function endLastingPause(session: WireSession, name: string): Promise<void> {
+/**
+ * Removes the tube's own `paused=yes`. If a pattern pauses it, too, gives it `paused=no`. Returns
+ * whether there was such a pause.
+ */
+async function endLastingPause(session: WireSession, name: string): Promise<boolean> {
   const pausedBy = async (): Promise<string | undefined> => {
     const report = await session.report(`inspect-tube ${name}`);
     return report?.["paused"] === "yes" ? `${report["paused-from"]}` : undefined;
   };
-  let pattern = await pausedBy();
-  if (pattern === name) {
-    await session.ask(`set-tube ${name} paused=`, "SET");
-    pattern = await pausedBy();
-  }
-  if (pattern === undefined) return;
+  const first = await pausedBy();
+  if (first === undefined) return false;
+  if (first === name) await session.ask(`set-tube ${name} paused=`, "SET");
+  const pattern = first === name ? await pausedBy() : first;
+  if (pattern === undefined) return true;
   await session.ask(`set-tube ${name} paused=no`, "SET");
   tell(`${name} has paused=no of its own now; the other tubes of ${pattern} stay paused`);
+  return true;
 }
 
 // Commands that change many jobs of a tube after a confirmation: clear, move, redrive, update.
