@@ -1,6 +1,5 @@
-// Opens an address of the HTTP side. A port opens before the code behind it is loaded, so that early
-// clients wait instead of being refused. Loading that code takes longer than everything else at the
-// start.
+// Opens an address of the HTTP side. Ports open before the code behind them is loaded, so that
+// early clients wait instead of being refused. Loading takes longer than all else at the start.
 
 import { lookup } from "node:dns/promises";
 import { chmodSync } from "node:fs";

@@ -26,7 +26,7 @@ export interface PlannedJob {
   endAsked: boolean;
   /** Whether its death was confirmed. */
   hasDied: boolean;
-  /** Whether its cancellation was confirmed while a worker held it: it ends with the reservation. */
+  /** Whether it was cancelled for certain while a worker held it: it ends with the reservation. */
   isMarked: boolean;
   /** Whether the end was confirmed: it never comes back. */
   isGone: boolean;

@@ -50,7 +50,7 @@ const KEEPERS: readonly Keeper[] = [
     keepers: [
       "binlog/disk/",
       "http/metrics/process-figures.ts",
-      "http/http-address.ts",
+      "http/early-port.ts",
       "http/state/history-file.ts",
       // The log's segments, for a backup.
       "http/queue/backups.ts",
