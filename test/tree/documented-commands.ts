@@ -200,7 +200,7 @@ export const ROWS: readonly Row[] = [
     not: "pictures and limits for a reader; dashboard.test.ts has the pages",
   },
 
-  { match: /^npm run bench:micro/, small: small({ only: "command" }), says: /ns/, isLong: true },
+  { match: /^npm run bench:micro/, small: small({ only: "command", rounds: "1" }), says: /ns/, isLong: true },
   {
     match: /^npm run bench(?::native)? -- .*--scenario scale\b/,
     small: () =>
