@@ -3,7 +3,7 @@
 
 import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
-import { isAbsolute, join, relative } from "node:path";
+import { basename, isAbsolute, join, relative } from "node:path";
 
 const UNIT = "runnerbean.service";
 /** Where units lie; the first one that has it wins. */
@@ -89,8 +89,15 @@ export function isUser(user: string | undefined): boolean {
   }
 }
 
-/** Files of the log, and of beanstalkd's. */
-const LOG_FILE = /^(?:runnerbean\.\d+\.log|binlog\.\d+|lock)$/;
+const LOG_FILE = /^(?:runnerbean\.\d+\.log|lock)$/;
+/** Beanstalkd makes its files without a right to write. A takeover only reads and renames them. */
+const BEANSTALKD_FILE = /^binlog\.\d+$/;
+
+/** Returns the rights that a server needs for a file in the directory of its log. */
+function neededOf(name: string): number {
+  if (LOG_FILE.test(name)) return constants.R_OK | constants.W_OK;
+  return BEANSTALKD_FILE.test(name) ? constants.R_OK : constants.F_OK;
+}
 
 /**
  * Returns why a server as this user can't write its log into a directory, and what to do; undefined
@@ -110,10 +117,10 @@ export function directoryFault(
     if (!statSync(path).isDirectory())
       return { found: `${path} is not a directory`, todo: "name a directory" };
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
-    for (const name of readdirSync(path).filter((each) => LOG_FILE.test(each))) {
+    for (const name of readdirSync(path).filter((each) => neededOf(each) !== constants.F_OK)) {
       const file = join(path, name);
       // Compaction may have removed it.
-      if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK);
+      if (existsSync(file)) accessSync(file, neededOf(name));
     }
     return undefined;
   } catch (error) {
@@ -121,7 +128,7 @@ export function directoryFault(
     if (code === "ENOENT")
       return { found: `${path} does not exist`, todo: `install -d -o ${user} -m 700 ${path}` };
     return {
-      found: `the server's user can't write to ${at} (${code})`,
+      found: `the server's user can't ${BEANSTALKD_FILE.test(basename(at)) ? "read" : "write to"} ${at} (${code})`,
       todo: code === "EROFS" ? "its file system is read-only" : `chown -R ${user}: ${path}`,
     };
   }

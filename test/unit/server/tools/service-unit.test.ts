@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { directoryFault, serviceUnit } from "../../../../src/server/tools/service-unit.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
 
+const MODULE = new URL("../../../../src/server/tools/service-unit.ts", import.meta.url).href;
+/** A user that owns nothing. */
+const NOBODY = 65_534;
 const DEPLOYED = fileURLToPath(new URL("../../../../deploy/systemd", import.meta.url));
 
 describe("the unit of the service", () => {
@@ -58,5 +62,31 @@ describe("the unit of the service", () => {
     assert.match(directoryFault(join(folder, "none"), undefined)?.todo ?? "", /^install -d -o USER -m 700 /);
     writeFileSync(join(folder, "file"), "");
     assert.match(directoryFault(join(folder, "file"), undefined)?.found ?? "", /is not a directory/);
+  });
+
+  it("asks of beanstalkd's files only that they can be read, for beanstalkd makes them so", (t) => {
+    const folder = temporaryFolder(t, "log");
+    const [theirs, ours] = ["binlog.1", "runnerbean.1.log"].map((name) => join(folder, name));
+    const set = (file: string, mode: number): void => {
+      writeFileSync(file, "");
+      chmodSync(file, mode);
+      // Root may read and write all files, so another user looks.
+      if (process.getuid!() === 0) for (const path of [folder, file]) chownSync(path, NOBODY, NOBODY);
+    };
+    const found = (): string => {
+      const program = `import { directoryFault } from "${MODULE}";
+        console.log(directoryFault(${JSON.stringify(folder)}, undefined)?.found);`;
+      return execFileSync(process.execPath, ["--input-type=module", "--eval", program], {
+        ...(process.getuid!() === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
+        encoding: "utf8",
+      }).trim();
+    };
+    set(theirs!, 0o400);
+    assert.equal(found(), "undefined");
+    set(ours!, 0o400);
+    assert.match(found(), /can't write to \S+\/runnerbean\.1\.log \(EACCES\)$/);
+    chmodSync(ours!, 0o600);
+    chmodSync(theirs!, 0);
+    assert.match(found(), /can't read \S+\/binlog\.1 \(EACCES\)$/);
   });
 });
