@@ -146,6 +146,7 @@ export const ROWS: readonly Row[] = [
     needs: ["beanstalkd"],
     isLong: true,
   },
+  { match: /^npm run proof:marks\b/, by: "test/proof/marks/marks.test.ts", has: ["countMarks"] },
   {
     match: /^(?:LAZYFS=\S+ )?npm run proof:power\b/,
     by: "test/proof/power/power.test.ts",

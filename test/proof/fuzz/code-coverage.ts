@@ -3,7 +3,8 @@
 import type { Profiler } from "node:inspector";
 import { Session } from "node:inspector";
 
-const SOURCES = new URL("../../../src/", import.meta.url).href;
+/** The folder src, as a URL. */
+export const SOURCES = new URL("../../../src/", import.meta.url).href;
 
 export class CodeCoverage {
   readonly #session = new Session();
@@ -30,14 +31,22 @@ export class CodeCoverage {
    */
   take(): string[] {
     const features: string[] = [];
-    for (const { url, functions } of this.#post("Profiler.takePreciseCoverage")!.result) {
-      if (!url.startsWith(SOURCES)) continue;
-      const path = url.slice(SOURCES.length);
-      for (const { ranges } of functions)
-        for (const { startOffset, endOffset, count } of ranges)
-          if (count > 0) features.push(`${path}:${startOffset}-${endOffset}*${Math.floor(Math.log2(count))}`);
-    }
+    for (const [path, blocks] of this.blocks())
+      for (const { startOffset, endOffset, count } of blocks)
+        if (count > 0) features.push(`${path}:${startOffset}-${endOffset}*${Math.floor(Math.log2(count))}`);
     return features;
+  }
+
+  /** The blocks of each file of src, by its path there, with their counts since the last call. */
+  blocks(): Map<string, Profiler.CoverageRange[]> {
+    const files = new Map<string, Profiler.CoverageRange[]>();
+    for (const { url, functions } of this.#post("Profiler.takePreciseCoverage")!.result)
+      if (url.startsWith(SOURCES))
+        files.set(
+          url.slice(SOURCES.length),
+          functions.flatMap(({ ranges }) => ranges),
+        );
+    return files;
   }
 
   end(): void {

@@ -43,6 +43,12 @@ export const PLAN: readonly Campaign[] = [
     counts: /"acknowledged":(\d+)/g,
   },
   {
+    // A night that has no time for so many seeds misses some.
+    ...{ name: "marks", unit: "marks missed", script: "proof:marks", weight: 3, seeds: 400 },
+    arguments: seeded,
+    counts: /(\d+) marks missed/g,
+  },
+  {
     ...{ name: "readers", unit: "inputs", script: "fuzz:coverage", weight: 1, seeds: 1 },
     arguments: (seed) => one(seed, "--seconds", "5"),
     counts: /(\d+) inputs in/g,

@@ -131,7 +131,9 @@ export class ModelGroups<Job extends GroupedJob> {
    */
   joined({ policy: { group, weight } }: Job, isPut: boolean): void {
     if (!this.#known.has(group)) this.#known.set(group, { weight: 1, turn: this.#time });
-    if (this.#jobs().filter((job) => job.policy.group === group).length === 1) this.#begin(group);
+    // At a restart, all jobs of the log are there before the first of them joins.
+    const isFirst = this.#jobs().filter((job) => job.policy.group === group).length === 1;
+    if (isFirst || !this.#buckets.has(group)) this.#begin(group);
     if (group !== NO_GROUP && isPut) this.#group(group).weight = weight;
   }
 
