@@ -1,7 +1,7 @@
 // The tables: rows of jobs, id to slot, id to shard.
 import { JobIndex } from "../../src/engine/jobs/job-index.ts";
 import { JobState, JobTable, rowOf } from "../../src/engine/jobs/job-table.ts";
-import { JobDirectory } from "../../src/ring/job-directory.ts";
+import { JobDirectory } from "../../src/ring/shared-words.ts";
 import { type MicroBenchmark, sumBelow } from "./micro-benchmark.ts";
 
 const SHARDS = 4;

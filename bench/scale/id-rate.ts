@@ -2,8 +2,7 @@
 // put writes, in whichever thread, and the ids' places in the table of their shards.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { JobDirectory } from "../../src/ring/job-directory.ts";
-import { JobIds } from "../../src/ring/job-ids.ts";
+import { JobDirectory, JobIds } from "../../src/ring/shared-words.ts";
 import { DONE, GOES, ID_WORDS, type IdTakerData, READY } from "./id-taker.ts";
 
 /** Compiling included, which the first of them takes. */

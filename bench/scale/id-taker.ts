@@ -1,7 +1,6 @@
 // A thread that takes job ids as an acceptor does for each put, as fast as it can.
 import { workerData } from "node:worker_threads";
-import { JobDirectory } from "../../src/ring/job-directory.ts";
-import { JobIds } from "../../src/ring/job-ids.ts";
+import { JobDirectory, JobIds } from "../../src/ring/shared-words.ts";
 
 export interface IdTakerData {
   /** Two words of the ids; how many threads are ready; 1 while they take; how many have ended. */

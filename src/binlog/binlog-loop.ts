@@ -20,12 +20,18 @@ import {
   type Topology,
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
-import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { JobIds, LentIds } from "../ring/job-ids.ts";
-import { type BackupWords, BatchWord, LogWord, LogWords } from "../ring/log-words.ts";
 import { RestateWords } from "../ring/restate-words.ts";
 import { EMPTY, FULL, RingReader, RingWriter } from "../ring/ring.ts";
+import {
+  type BackupWords,
+  BatchWord,
+  ControlWords,
+  JobIds,
+  LentIds,
+  LogWord,
+  LogWords,
+} from "../ring/shared-words.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { BatchSink } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";

@@ -13,11 +13,10 @@ import {
   type Topology,
   threadOfShard,
 } from "../message/topology.ts";
-import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { FileTable } from "../ring/job-directory.ts";
 import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
 import { RESTATED_MAX, RestateWords } from "../ring/restate-words.ts";
+import { ControlWords, FileTable } from "../ring/shared-words.ts";
 import { BatchRing, BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { noteStart, readGroupFile } from "./disk/checked-json.ts";
@@ -28,7 +27,7 @@ import { Following } from "./following.ts";
 import type { ChainOptions } from "./live/batch-chain.ts";
 import type { LogClock } from "./live/log-clock.ts";
 import type { Storage } from "./live/storage.ts";
-import type { DamagedPart, Restater, StorageNotice, SyncEvery } from "./live/storage-options.ts";
+import type { DamagedPart, Restater, StorageNotice, SyncEvery } from "./live/log-writer.ts";
 import { openBinlog, recoveredWithFiles } from "./open-binlog.ts";
 import { type OpenOptions, StartInterrupted } from "./recovery/open-options.ts";
 import type { RecoveredBatch } from "./recovery/recovered-jobs.ts";

@@ -18,7 +18,7 @@ import {
 import { BinlogError } from "./disk/binlog-error.ts";
 import { damaged, encodeChecked, type FieldChecks, isInteger, readChecked } from "./disk/checked-json.ts";
 import { type Disk, type Handle, readFully, replaceWhole, writeWhole } from "./disk/disk.ts";
-import { type SyncEvery, SyncPolicy } from "./live/storage-options.ts";
+import { type SyncEvery, SyncPolicy } from "./live/log-writer.ts";
 import type { LogVerdict } from "./recovery/log-verdict.ts";
 import type { ScannedBatch, SegmentScan } from "./recovery/segment-scan.ts";
 import {

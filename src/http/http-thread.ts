@@ -30,9 +30,9 @@ import {
   threadOfShard,
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
-import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { ControlWords } from "../ring/shared-words.ts";
 import { attentionRoutes } from "./admin/attention.ts";
 import { connectionRoutes } from "./admin/connection-routes.ts";
 import { healthRoutes, metricsRoutes, probeRoutes } from "./admin/monitoring-routes.ts";

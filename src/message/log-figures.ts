@@ -39,19 +39,6 @@ export const BATCH_BOUNDS_RECORDS = [1, 4, 16, 64, 256, 1024, 4096] as const;
 export const LogFigures = { Sync: 0, Wait: 14, Batch: 28, WrittenBytes: 37 } as const;
 export const LOG_FIGURES = 38;
 
-/** Counts one value. `at` is the index of the first count. */
-export function countFigure(
-  figures: Float64Array,
-  at: number,
-  bounds: readonly number[],
-  value: number,
-): void {
-  let bound = 0;
-  while (bound < bounds.length && value > bounds[bound]!) bound++;
-  figures[at + bound]!++;
-  figures[at + bounds.length + 1]! += value;
-}
-
 // What the scrub has found: the main thread counts, the HTTP thread shows it.
 
 /** A damaged place of a segment that is no longer written. */

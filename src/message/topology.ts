@@ -3,12 +3,17 @@
 
 import { assert } from "../base/assert.ts";
 import { WorkerNames } from "../ring/connection-words.ts";
-import { MemoryWords } from "../ring/control-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
-import { FileTable, JobDirectory } from "../ring/job-directory.ts";
-import { BackupWords, LOG_WORDS, type LogWord } from "../ring/log-words.ts";
 import { RestateWords } from "../ring/restate-words.ts";
 import { createRing } from "../ring/ring.ts";
+import {
+  BackupWords,
+  FileTable,
+  JobDirectory,
+  LOG_WORDS,
+  type LogWord,
+  MemoryWords,
+} from "../ring/shared-words.ts";
 import { GROUP_FIGURES } from "./group.ts";
 import { recordRingBytes } from "./record.ts";
 
@@ -52,7 +57,7 @@ export const ControlWord = {
    * tubes in a day.
    */
   TubeSequence: 16,
-  /** The next job id, in two words (see ring/job-ids.ts). */
+  /** The next job id, in two words (see ring/shared-words.ts). */
   JobIds: 32,
   /** 1 while the log has no room for new jobs: puts are refused. */
   BinlogFull: 48,
@@ -66,15 +71,15 @@ export const ControlWord = {
    * without a log, and when the group has ended.
    */
   NoMoreReplies: 96,
-  /** The highest job id that the log has lent (see ring/job-ids.ts). */
+  /** The highest job id that the log has lent (see ring/shared-words.ts). */
   IdsLent: 112,
   /** In a group: the time until which it may serve (see ring/monotonic-clock.ts). */
   ServeUntil: 128,
-  /** In a group: the last batch up to which the shared log is complete (see ring/log-words.ts). */
+  /** In a group: the last batch up to which the shared log is complete (ring/shared-words.ts). */
   AcknowledgedBatch: 144,
   /** 1 while the shared log of a group is nearly full: puts are refused. */
   SharedLogFull: 160,
-  /** See ring/control-words.ts. */
+  /** See ring/shared-words.ts. */
   MemoryUsed: 176,
   MemoryLimit: 192,
   MemoryFull: 208,
@@ -90,10 +95,10 @@ export const ControlWord = {
    * ring/monotonic-clock.ts).
    */
   ServeUntilWall: 256,
-  /** The backup that asks for a cut of the log, and what the log answers: ring/log-words.ts. */
+  /** The backup that asks for a cut of the log, and what the log answers: ring/shared-words.ts. */
   BackupAsked: 272,
   BackupAnswered: 288,
-  /** How many schedules have moved to another shard, in two words (see ring/job-ids.ts). */
+  /** How many schedules have moved to another shard, in two words (see ring/shared-words.ts). */
   ScheduleMoves: 304,
   /** The same for jobs. */
   JobMoves: 320,
@@ -241,7 +246,7 @@ export interface Topology {
   readonly claims: readonly SharedArrayBuffer[];
   /** One for each port: see ring/connection-words.ts. */
   readonly workerNames: readonly SharedArrayBuffer[];
-  /** See ring/job-directory.ts; unused with a single shard. */
+  /** See ring/shared-words.ts; unused with a single shard. */
   readonly directory: SharedArrayBuffer;
   /** Shared by the shards and the binlog; undefined without a log. */
   readonly binlog: BinlogTopology | undefined;
@@ -250,9 +255,9 @@ export interface Topology {
 interface BinlogTopology {
   /** A ring for records from each shard (see message/record.ts). */
   readonly rings: readonly SharedArrayBuffer[];
-  /** See ring/log-words.ts. */
+  /** See ring/shared-words.ts. */
   readonly progress: SharedArrayBuffer;
-  /** See ring/job-directory.ts. */
+  /** See ring/shared-words.ts. */
   readonly files: SharedArrayBuffer;
   /** See ring/restate-words.ts. */
   readonly restate: SharedArrayBuffer;

@@ -21,12 +21,10 @@ import {
   httpBell,
   type Topology,
 } from "../message/topology.ts";
-import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { LentIds } from "../ring/job-ids.ts";
-import { BatchWord, LogWord, LogWords } from "../ring/log-words.ts";
 import { Lease, monotonicMs } from "../ring/monotonic-clock.ts";
 import { RestateWords } from "../ring/restate-words.ts";
+import { BatchWord, ControlWords, LentIds, LogWord, LogWords } from "../ring/shared-words.ts";
 import type { FollowEnd } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import type { JetStreamLog } from "./jetstream-log.ts";

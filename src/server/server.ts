@@ -19,10 +19,9 @@ import {
   type Topology,
 } from "../message/topology.ts";
 import { turnCountsOf } from "../message/turn-counters.ts";
-import { ControlWords } from "../ring/control-words.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { JobIds } from "../ring/job-ids.ts";
 import { monotonicMs } from "../ring/monotonic-clock.ts";
+import { ControlWords, JobIds } from "../ring/shared-words.ts";
 import {
   type AcceptorHandle,
   type BinlogThreadHandle,

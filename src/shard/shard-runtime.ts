@@ -8,8 +8,8 @@ import { IdleSpin, ROOM_SLEEP_MS, SLEEP_MS_MAX, type Waiting } from "../loop/wai
 import type { LoggedBatch } from "../message/flow-record.ts";
 import { binlogBell, ControlWord, portBell, type Topology, threadOfShard } from "../message/topology.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
-import { FileTable, JobDirectory } from "../ring/job-directory.ts";
 import { Lease, monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
+import { FileTable, JobDirectory } from "../ring/shared-words.ts";
 import { type OwnLog, RecordLog, turnLog } from "./records/record-log.ts";
 import { Restore } from "./records/restore.ts";
 import { zoneWarnings } from "./schedules/cron-times.ts";

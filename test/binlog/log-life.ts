@@ -1,8 +1,8 @@
 // State of a simulated log: its disk, its model, and the records that wait for it.
 
 import { Memory } from "../../src/base/bytes.ts";
+import type { SyncEvery } from "../../src/binlog/live/log-writer.ts";
 import type { Storage } from "../../src/binlog/live/storage.ts";
-import type { SyncEvery } from "../../src/binlog/live/storage-options.ts";
 import type { RecordFields } from "../../src/message/record.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { Model } from "./model.ts";

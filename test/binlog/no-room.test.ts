@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { SyncEvery } from "../../src/binlog/live/storage-options.ts";
+import type { SyncEvery } from "../../src/binlog/live/log-writer.ts";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { FRAME_BYTES, SPARE_BYTES } from "../../src/binlog/segments/segment-format.ts";
 import { putRecordBytes } from "../../src/message/record.ts";

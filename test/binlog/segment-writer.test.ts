@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
 import { createTopology } from "../../src/message/topology.ts";
-import { LogWord } from "../../src/ring/log-words.ts";
+import { LogWord } from "../../src/ring/shared-words.ts";
 import { JobWriter, virtualOptions } from "./sample/sample-log.ts";
 import { VirtualDisk } from "./virtual-disk.ts";
 

@@ -2,7 +2,7 @@
 // full disks.
 
 import { BinlogError } from "../../src/binlog/disk/binlog-error.ts";
-import type { SyncEvery } from "../../src/binlog/live/storage-options.ts";
+import type { SyncEvery } from "../../src/binlog/live/log-writer.ts";
 import { type OpenedBinlog, openBinlog } from "../../src/binlog/open-binlog.ts";
 import { JobOperations } from "./job-operations.ts";
 import { type Load, LogLife, SHARDS, type SimulationResult, structuredCloneOf } from "./log-life.ts";

@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { buffers } from "../../src/acceptor/stream/buffer-pool.ts";
+import { buffers } from "../../src/acceptor/stream/output.ts";
 import { COMMANDS, commandName, FIELDS } from "../../src/protocol/commands.ts";
 import { type Arguments, GOOD_ARGUMENTS, lineOf } from "../support/conversations/command-lines.ts";
 import { HandDrivenServer } from "../support/in-process/hand-driven-server.ts";

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openBinlog } from "../../src/binlog/open-binlog.ts";
-import { LogWord } from "../../src/ring/log-words.ts";
+import { LogWord } from "../../src/ring/shared-words.ts";
 import { virtualOptions } from "../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../binlog/virtual-disk.ts";
 import { SeededRandom } from "../support/seeded-random.ts";

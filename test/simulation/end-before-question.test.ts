@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counter } from "../../src/message/topology.ts";
-import { JobDirectory } from "../../src/ring/job-directory.ts";
+import { JobDirectory } from "../../src/ring/shared-words.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { InProcessServer } from "./server/in-process-server.ts";
 

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import type { AcceptorCore } from "../../src/acceptor/connection/acceptor-core.ts";
 import { NO_SLOT } from "../../src/engine/jobs/job-table.ts";
 import { RequestFlag } from "../../src/message/request.ts";
-import { UNKNOWN_SHARD } from "../../src/ring/job-directory.ts";
+import { UNKNOWN_SHARD } from "../../src/ring/shared-words.ts";
 import type * as command from "./client/command.ts";
 import type { Command } from "./client/command.ts";
 import type { SimClient } from "./client/sim-client.ts";

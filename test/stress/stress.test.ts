@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createTopology } from "../../src/message/topology.ts";
-import { LogWord } from "../../src/ring/log-words.ts";
+import { LogWord } from "../../src/ring/shared-words.ts";
 import { inWhole, skipVariant } from "../support/whole.ts";
 import { CATALOGUE, findPlanted, play } from "./catalogue.ts";
 import { outcomeTable } from "./outcome-table.ts";

@@ -19,8 +19,8 @@ import {
 } from "../../message/response.ts";
 import { ControlWord, Counter } from "../../message/topology.ts";
 import { Span } from "../../protocol/request.ts";
-import { ControlWords } from "../../ring/control-words.ts";
 import { EMPTY, type RingReader } from "../../ring/ring.ts";
+import { ControlWords } from "../../ring/shared-words.ts";
 import type { ConnectionFilter } from "../admission/line-filter.ts";
 import type { MovedConnection } from "../migration/client-state.ts";
 import type { MigrationReceiver } from "../migration/migration-ring.ts";

@@ -29,11 +29,11 @@ import { type BegunBatch, DeleteBatch } from "../fanout/delete-batch.ts";
 import { FindJob } from "../fanout/find-job.ts";
 import { type ClientState, ShardSet } from "../migration/client-state.ts";
 import type { CommandByHand } from "../state/manual-changes.ts";
-import type { RunQueueEntry } from "../state/run-queues.ts";
+import type { PendingReply, RunQueueEntry } from "../state/run-queues.ts";
 import type { LineReader } from "../stream/line-reader.ts";
 import { type BodyPart, type CommandSample, Output } from "../stream/output.ts";
 import type { Transport } from "../stream/transport.ts";
-import type { AcceptorState, PendingReply } from "./acceptor-state.ts";
+import type { AcceptorState } from "./acceptor-state.ts";
 
 // Rebuilds a redirected command from the shard's message.
 

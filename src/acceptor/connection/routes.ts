@@ -31,7 +31,7 @@ import {
 } from "../../protocol/reply.ts";
 import { type Request, ReserveOrder } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
-import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { UNKNOWN_SHARD } from "../../ring/shared-words.ts";
 import { AwaitAcks, MoveUse, SetPattern } from "../fanout/await-acks.ts";
 import { DeleteBatch, onlyShardOf } from "../fanout/delete-batch.ts";
 import { FindSchedule } from "../fanout/find-job.ts";

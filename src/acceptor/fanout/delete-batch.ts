@@ -9,8 +9,8 @@ import { Op } from "../../protocol/commands.ts";
 import { IdList } from "../../protocol/number-reader.ts";
 import { deletedBatchReply } from "../../protocol/reply.ts";
 import type { Span } from "../../protocol/request.ts";
-import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
-import type { JobPlaces } from "../state/job-places.ts";
+import { UNKNOWN_SHARD } from "../../ring/shared-words.ts";
+import type { JobPlaces } from "../state/shard-links.ts";
 import type { Conversation, ConversationHost, Signal } from "./conversation.ts";
 
 /** Offset of the results in an Ack: the soonest deadline precedes them. */

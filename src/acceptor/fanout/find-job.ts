@@ -12,8 +12,8 @@ import { RequestFlag, RequestOp } from "../../message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../message/response.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { Request } from "../../protocol/request.ts";
-import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
-import type { JobPlaces } from "../state/job-places.ts";
+import { UNKNOWN_SHARD } from "../../ring/shared-words.ts";
+import type { JobPlaces } from "../state/shard-links.ts";
 import type { Conversation, ConversationHost, Signal } from "./conversation.ts";
 
 export class FindJob implements Conversation {

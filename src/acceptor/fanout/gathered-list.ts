@@ -14,7 +14,7 @@ import type { Request, Span } from "../../protocol/request.ts";
 import { mergedSchedules, type SchedulePage, scheduleListText } from "../../protocol/schedule-list.ts";
 import { SCHEDULE_LIST_USUAL } from "../../protocol/schedule-options.ts";
 import { EVERY_TUBE } from "../../protocol/tube-name.ts";
-import type { JobPlaces } from "../state/job-places.ts";
+import type { JobPlaces } from "../state/shard-links.ts";
 import type { Conversation, ConversationHost, SerialQueue, Waiter } from "./conversation.ts";
 
 const ROUNDS_MAX = 4;

@@ -19,21 +19,23 @@ import {
   peek,
   shutdown,
 } from "../../uring/kernel.ts";
-import { MessageSlots, SEND_SLOT_BYTES, SendSlots } from "../../uring/message-slots.ts";
 import { RoomWatch } from "../../uring/room-watch.ts";
 import {
   BUFFER_BYTES,
   CQE_MORE,
   CQE_SOCK_NONEMPTY,
+  MessageSlots,
   MULTISHOT_RECEIVES,
   RECEIVE_BYTES_MAX,
+  SEND_SLOT_BYTES,
+  SendSlots,
   Uring,
 } from "../../uring/uring.ts";
 import type { AcceptorCore } from "../connection/acceptor-core.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { MovedConnection } from "../migration/client-state.ts";
 import { MIGRATION_BYTES_MAX } from "../migration/migration-ring.ts";
-import { buffers } from "../stream/buffer-pool.ts";
+import { buffers } from "../stream/output.ts";
 import type { BodyReference, Departure, HandedOver, Transport } from "../stream/transport.ts";
 import type { AcceptedHandle, ConnectionContext, ConnectionLog } from "./listener.ts";
 

@@ -1,4 +1,5 @@
-// The rings between one acceptor and all shards, and the messages that found a ring full.
+// What an acceptor shares with the shards: where jobs are, how far the log is, and the rings, with
+// the messages that found one full.
 
 import { assert } from "../../base/assert.ts";
 import {
@@ -8,10 +9,83 @@ import {
   requestPayloadBytesMax,
   writeRequest,
 } from "../../message/request.ts";
-import { portBell, type Topology, threadOfShard } from "../../message/topology.ts";
+import { ControlWord, portBell, type Topology, threadOfShard } from "../../message/topology.ts";
 import { Request } from "../../protocol/request.ts";
-import { LogWord, LogWords } from "../../ring/log-words.ts";
 import { RingReader, RingWriter } from "../../ring/ring.ts";
+import {
+  ControlWords,
+  JobDirectory,
+  JobIds,
+  LogWord,
+  LogWords,
+  UNKNOWN_SHARD,
+} from "../../ring/shared-words.ts";
+
+// The ids of jobs and the shards that have them, as all acceptors share them.
+
+export class JobPlaces {
+  readonly shards: number;
+  readonly #control: ControlWords;
+  readonly #ids: JobIds;
+  /** Sequence numbers of tubes and of changes to tube settings. */
+  readonly #sequences: JobIds;
+  readonly #scheduleMoves: JobIds;
+  readonly #jobMoves: JobIds;
+  /** Undefined with one shard, which has all jobs. */
+  readonly #directory: JobDirectory | undefined;
+
+  constructor(topology: Topology) {
+    this.shards = topology.shards;
+    this.#control = new ControlWords(topology.control);
+    this.#ids = new JobIds(this.#control.words, ControlWord.JobIds);
+    this.#sequences = new JobIds(this.#control.words, ControlWord.TubeSequence);
+    this.#scheduleMoves = new JobIds(this.#control.words, ControlWord.ScheduleMoves);
+    this.#jobMoves = new JobIds(this.#control.words, ControlWord.JobMoves);
+    this.#directory = topology.shards === 1 ? undefined : new JobDirectory(topology.directory);
+  }
+
+  /** Takes the next job id, for a job on `shard`. */
+  takeJobId(shard: number): number {
+    const id = this.#ids.take();
+    this.#directory?.set(id, shard);
+    return id;
+  }
+
+  /** Returns a number greater than all taken before it, on any acceptor. */
+  takeSequence(): number {
+    return this.#sequences.take();
+  }
+
+  /** A number that changes whenever a schedule moves to another shard. */
+  get scheduleMoves(): number {
+    return this.#scheduleMoves.next;
+  }
+
+  /** A number that changes whenever a job arrives on another shard. */
+  get jobMoves(): number {
+    return this.#jobMoves.next;
+  }
+
+  /** Returns the shard of a job, or UNKNOWN_SHARD if every shard has to be asked. */
+  shardOfJob(id: number): number {
+    return this.#directory === undefined ? 0 : id === 0 ? UNKNOWN_SHARD : this.#directory.find(id);
+  }
+
+  /** Returns the job's directory entry, which changes whenever the job arrives on a shard. */
+  jobEntry(id: number): number {
+    return this.#directory?.entry(id) ?? 0;
+  }
+
+  /** Whether a job may have moved to another shard, or may be about to. */
+  get jobsMove(): boolean {
+    return this.#control.isSet(ControlWord.JobsMove);
+  }
+
+  /** Records that a command arrived which may move a job. */
+  noteMove(): void {
+    if (this.shards > 1) this.#control.set(ControlWord.JobsMove);
+  }
+}
 
 // The progress of the log, for replies and messages that wait for it: the log of this server and,
 // in a group, the shared log.

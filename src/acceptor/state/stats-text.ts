@@ -10,7 +10,7 @@ import {
   type Topology,
 } from "../../message/topology.ts";
 import { COMMANDS, commandName, EXTENSIONS } from "../../protocol/commands.ts";
-import { ControlWords } from "../../ring/control-words.ts";
+import { ControlWords } from "../../ring/shared-words.ts";
 
 /** Facts about the process and the machine, fixed at startup. */
 export interface ProcessFacts {

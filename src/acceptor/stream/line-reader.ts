@@ -3,7 +3,7 @@
 
 import * as ascii from "../../base/ascii.ts";
 import { LINE_BYTES_MAX } from "../../protocol/limits.ts";
-import { buffers } from "./buffer-pool.ts";
+import { buffers } from "./output.ts";
 
 // Constants of this file: an imported binding is loaded again at each use.
 const { CR, LF } = ascii;

@@ -30,7 +30,7 @@ import {
 import { DamagedSegment } from "./damaged-segment.ts";
 import type { LogCut } from "./log-cut.ts";
 import type { LogWriter } from "./log-writer.ts";
-import type { Restater, StorageOptions } from "./storage-options.ts";
+import type { Restater, StorageOptions } from "./log-writer.ts";
 
 // Reads records back for compaction while the log is in use, with few open files.
 
@@ -166,13 +166,16 @@ export class Compaction {
     this.#reader = new SegmentReader(disk, restater !== undefined);
   }
 
-  /** Returns whether the oldest segment should be compacted, also if the log is `full`. */
+  /**
+   * Returns whether the oldest segment, which must be sealed, should be compacted, also if the log
+   * is `full`.
+   */
   isWanted(full: boolean): boolean {
     const table = this.#table;
     const tail = this.#tail;
     const { softLimitBytes } = tail.segments;
     const oldest = table.oldest;
-    if (oldest === undefined || !oldest.sealed) return false;
+    assert(oldest?.sealed === true, "only sealed segments are compacted");
     if (oldest.liveBytes === 0) return true;
     if (!tail.hasRoomFor(oldest.liveBytes)) return false;
     if (oldest.number < tail.rewriteBelow) return true;

@@ -4,7 +4,7 @@
 import { assert } from "../../base/assert.ts";
 import type { Kept, RecordIndex, Segment } from "../segments/books.ts";
 import type { LogWriter } from "./log-writer.ts";
-import type { DamagedPart, Restater } from "./storage-options.ts";
+import type { DamagedPart, Restater } from "./log-writer.ts";
 import { batchRecord, settingRecord, tallyRecord } from "./whole-job.ts";
 
 type KeptJob = Kept & { kind: "job" };

@@ -8,8 +8,7 @@
 import { assert } from "../../base/assert.ts";
 import { isDescriptorShortage } from "../disk/binlog-error.ts";
 import type { Compaction } from "./compaction.ts";
-import type { LogWriter } from "./log-writer.ts";
-import type { StorageNotice, StorageOptions } from "./storage-options.ts";
+import type { LogWriter, StorageNotice, StorageOptions } from "./log-writer.ts";
 
 /** Delay before the next attempt. */
 export const RETRY_ROOM_MS = 1000;

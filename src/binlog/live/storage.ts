@@ -18,8 +18,7 @@ import { FRAME_BYTES, OwnKind } from "../segments/segment-format.ts";
 import { Compaction } from "./compaction.ts";
 import { FullDisk, RETRY_ROOM_MS } from "./full-disk.ts";
 import { LogCut } from "./log-cut.ts";
-import { LogWriter, PACE } from "./log-writer.ts";
-import type { StorageOptions } from "./storage-options.ts";
+import { LogWriter, PACE, type StorageOptions } from "./log-writer.ts";
 
 const SLICE_BYTES_MIN = 64 * 1024;
 const SLICE_BYTES_MAX = 4 * 1024 * 1024;
@@ -263,10 +262,14 @@ export class Storage {
     if (mayCompact && this.tail.dropping !== 0) {
       if (!this.#compaction.finishDrop(nowMs)) return filling === "more";
       this.room.segmentIsGone();
-    } else if (mayCompact && this.#compaction.isWanted(this.room.full)) this.#compactSlice();
+    } else if (mayCompact && this.#isCompactionWanted()) this.#compactSlice();
     else this.#workBytes = 0;
-    this.compacts = this.tail.dropping !== 0 || this.#compaction.isWanted(this.room.full);
+    this.compacts = this.tail.dropping !== 0 || this.#isCompactionWanted();
     return filling === "more" || (mayCompact && this.compacts);
+  }
+
+  #isCompactionWanted(): boolean {
+    return this.table.sealedCount > 0 && this.#compaction.isWanted(this.room.full);
   }
 
   #compactSlice(): void {
@@ -309,11 +312,7 @@ export class Storage {
     const { retryAtMs } = this.room;
     if (tail.dropping !== 0)
       return Math.min(dueAtMs, this.#compaction.dropLookAtMs(this.#nowMs) ?? this.#compactAtMs, retryAtMs);
-    return Math.min(
-      dueAtMs,
-      this.#compaction.isWanted(this.room.full) ? this.#compactAtMs : retryAtMs,
-      retryAtMs,
-    );
+    return Math.min(dueAtMs, this.#isCompactionWanted() ? this.#compactAtMs : retryAtMs, retryAtMs);
   }
 
   #fail(what: string, error: unknown): void {

@@ -3,7 +3,7 @@
 import { MAX_RECORD_BYTES, segmentBytesMin } from "../../message/record.ts";
 import type { BackgroundSync, Disk } from "../disk/disk.ts";
 import type { ChainOptions } from "../live/batch-chain.ts";
-import type { Restater, StorageNotice, SyncEvery } from "../live/storage-options.ts";
+import type { Restater, StorageNotice, SyncEvery } from "../live/log-writer.ts";
 
 // Error for a server that is stopped while it still reads its log. It has served no client, so
 // there is nothing to finish.

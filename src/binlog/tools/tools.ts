@@ -11,7 +11,7 @@ import { beanstalkdFiles } from "../beanstalkd/beanstalkd-log.ts";
 import { asBinlogError, BinlogError, reasonOf } from "../disk/binlog-error.ts";
 import { DirectoryLock } from "../disk/directory-lock.ts";
 import { RealDisk } from "../disk/real-disk.ts";
-import type { StorageNotice } from "../live/storage-options.ts";
+import type { StorageNotice } from "../live/log-writer.ts";
 import { clockAheadMs, type LogBooks, settingsOf } from "../recovery/log-recovery.ts";
 import type { LogVerdict } from "../recovery/log-verdict.ts";
 import { type OpenOptions, SEGMENT_BYTES_DEFAULT } from "../recovery/open-options.ts";

@@ -12,7 +12,7 @@ import {
 import { httpPort } from "../../message/topology.ts";
 import { OPTION_VALUE_BYTES_MAX } from "../../protocol/option-rows.ts";
 import { WorkerNames } from "../../ring/connection-words.ts";
-import { UNKNOWN_SHARD } from "../../ring/job-directory.ts";
+import { UNKNOWN_SHARD } from "../../ring/shared-words.ts";
 import { eachJobCounter } from "../../schema/job.ts";
 import { answers, maySeeTexts, type Routes, requireServing, tubeOf } from "../api/api.ts";
 import { Problem } from "../api/problem.ts";

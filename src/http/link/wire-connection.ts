@@ -6,7 +6,7 @@
 
 import type { AcceptorCore } from "../../acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../acceptor/connection/connection.ts";
-import type { JobPlaces } from "../../acceptor/state/job-places.ts";
+import type { JobPlaces } from "../../acceptor/state/shard-links.ts";
 import type { Transport } from "../../acceptor/stream/transport.ts";
 import { Busy, type ControlClient } from "./control-client.ts";
 

@@ -9,7 +9,7 @@ import { backupEnd, backupHead, NEXT_BYTES, paddingOf, segmentHead } from "../..
 import { segmentName } from "../../base/text.ts";
 import { backupWords, binlogBell, type Topology } from "../../message/topology.ts";
 import { Doorbell } from "../../ring/doorbell.ts";
-import type { BackupWords, CutSegments } from "../../ring/log-words.ts";
+import type { BackupWords, CutSegments } from "../../ring/shared-words.ts";
 
 /** Length of a piece. */
 const PIECE_BYTES = 256 * 1024;

@@ -6,7 +6,7 @@ import type { GroupMembers } from "../../message/group.ts";
 import type { ScrubReport } from "../../message/log-figures.ts";
 import type { ManualChange } from "../../message/manual-change.ts";
 import type { Topology } from "../../message/topology.ts";
-import type { ControlWords, MemoryWords } from "../../ring/control-words.ts";
+import type { ControlWords, MemoryWords } from "../../ring/shared-words.ts";
 import type { ControlClient, Liveness } from "../link/control-client.ts";
 import type { PutPool } from "../link/put-pool.ts";
 import type { Bodies, WireClients } from "../link/wire-connection.ts";

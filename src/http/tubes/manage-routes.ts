@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { BulkAct, BulkQuestion, StateName } from "../../message/control.ts";
 import { ControlWord } from "../../message/topology.ts";
-import { JobIds } from "../../ring/job-ids.ts";
+import { JobIds } from "../../ring/shared-words.ts";
 import { TubeField } from "../../schema/tube.ts";
 import { taskView } from "../admin/task-routes.ts";
 import { answers, type Routes, requireServing, shardOf, tubeOf } from "../api/api.ts";

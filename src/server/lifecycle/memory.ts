@@ -4,7 +4,7 @@
 import { openSync, readFileSync, readSync } from "node:fs";
 import type { Logger } from "pino";
 import { sizeText } from "../../config/setting.ts";
-import type { MemoryWords } from "../../ring/control-words.ts";
+import type { MemoryWords } from "../../ring/shared-words.ts";
 import type { Options } from "../options/options.ts";
 
 const LIMIT_LOOK_MS = 1000;

@@ -43,12 +43,10 @@ import {
   AttributeWriter,
 } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
-import { ControlWords } from "../../ring/control-words.ts";
 import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
-import { FileTable } from "../../ring/job-directory.ts";
-import { isLent, JobIds, LentIds } from "../../ring/job-ids.ts";
 import { type JobPart, RestateWords } from "../../ring/restate-words.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
+import { ControlWords, FileTable, isLent, JobIds, LentIds } from "../../ring/shared-words.ts";
 import type { BatchFacts } from "../../schema/batch.ts";
 import { FIXED_COUNTERS } from "../../schema/job.ts";
 

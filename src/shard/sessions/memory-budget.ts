@@ -6,7 +6,7 @@
 import { assert, CHECKED } from "../../base/assert.ts";
 import { PUT_BYTES } from "../../engine/engine.ts";
 import type { MemoryLimit } from "../../engine/jobs/body-arena.ts";
-import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/control-words.ts";
+import { MEMORY_PAGE_BYTES, type MemoryWords } from "../../ring/shared-words.ts";
 
 /** Pages claimed at once, or this share of the shard's part of the limit if that is less. */
 const LOT_PAGES_MAX = 16;

@@ -85,7 +85,7 @@ describe("mutants", () => {
     const path = join(ROOT, "src/ring/ring.ts");
     const text = readFileSync(path, "utf8");
     assert.ok(executes(file!, pathToFileURL(path).href, text.indexOf("capacity >> 2")));
-    assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/job-directory.ts")).href, 2000));
+    assert.ok(!executes(file!, pathToFileURL(join(ROOT, "src/ring/shared-words.ts")).href, 2000));
   });
 
   it("meet the tests of which one process executes them, whatever the others do", () => {

@@ -7,7 +7,7 @@ import { it } from "node:test";
 import type { LogClock } from "../../../src/binlog/live/log-clock.ts";
 import { openBinlog } from "../../../src/binlog/open-binlog.ts";
 import { JobState } from "../../../src/engine/jobs/job-table.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
+import { LogWord } from "../../../src/ring/shared-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 import { findOf } from "../../support/planted-find.ts";

@@ -9,7 +9,7 @@
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import type { SyncEvery } from "../../../src/binlog/live/storage-options.ts";
+import type { SyncEvery } from "../../../src/binlog/live/log-writer.ts";
 import type { RecoveredBatch } from "../../../src/binlog/recovery/recovered-jobs.ts";
 import { type RecordFields, RecordState } from "../../../src/message/record.ts";
 import { KeyState } from "../../../src/protocol/job-attribute.ts";

@@ -5,10 +5,8 @@ import { JobState } from "../../../src/engine/jobs/job-table.ts";
 import type { RestoredJob } from "../../../src/engine/jobs/new-job.ts";
 import { RecordKind } from "../../../src/message/record.ts";
 import { binlogBell, ControlWord } from "../../../src/message/topology.ts";
-import { ControlWords } from "../../../src/ring/control-words.ts";
 import type { Doorbell } from "../../../src/ring/doorbell.ts";
-import { LentIds } from "../../../src/ring/job-ids.ts";
-import { LOG_WORDS, LogWord } from "../../../src/ring/log-words.ts";
+import { ControlWords, LentIds, LOG_WORDS, LogWord } from "../../../src/ring/shared-words.ts";
 import { InProcessServer } from "../server/in-process-server.ts";
 import { everyNth, type PlantedBug, planted, plantedIn } from "./planted-bug.ts";
 

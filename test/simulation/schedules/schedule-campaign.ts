@@ -21,7 +21,7 @@ import {
   tickKey,
 } from "../../../src/engine/schedules.ts";
 import { Missed, Overlap } from "../../../src/protocol/schedule-options.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
+import { LogWord } from "../../../src/ring/shared-words.ts";
 import { virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { Survival, VirtualDisk } from "../../binlog/virtual-disk.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";

@@ -11,8 +11,8 @@ import {
   type Topology,
   type TopologyOptions,
 } from "../../../src/message/topology.ts";
-import type { LogWord } from "../../../src/ring/log-words.ts";
 import { createRing } from "../../../src/ring/ring.ts";
+import type { LogWord } from "../../../src/ring/shared-words.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";
 
 export interface InProcessOptions {

@@ -18,7 +18,7 @@ import {
   threadOfShard,
 } from "../../../src/message/topology.ts";
 import { DOORBELL_WORDS, type Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { JobIds } from "../../../src/ring/job-ids.ts";
+import { JobIds } from "../../../src/ring/shared-words.ts";
 import { type OwnLog, RecordLog, type RecordRoom, turnLog } from "../../../src/shard/records/record-log.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 import type { SeededRandom } from "../../support/seeded-random.ts";

@@ -3,11 +3,9 @@
 
 import assert from "node:assert/strict";
 import { BinlogError } from "../../../src/binlog/disk/binlog-error.ts";
-import { LENT_IDS } from "../../../src/binlog/live/log-writer.ts";
-import type { SyncEvery } from "../../../src/binlog/live/storage-options.ts";
+import { LENT_IDS, type SyncEvery } from "../../../src/binlog/live/log-writer.ts";
 import { type OpenedBinlog, openBinlog } from "../../../src/binlog/open-binlog.ts";
-import { FileTable } from "../../../src/ring/job-directory.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
+import { FileTable, LogWord } from "../../../src/ring/shared-words.ts";
 import { Survival, VirtualBackgroundSync, VirtualDisk } from "../../binlog/virtual-disk.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 import { DurabilityLedger, keptBatch, keptTexts, type ProcessEnd } from "../model/durability-ledger.ts";

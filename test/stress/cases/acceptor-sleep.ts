@@ -2,8 +2,8 @@
 // for the next.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import { monotonicMs } from "../../../src/ring/monotonic-clock.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/shared-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { LateAnnouncer, SilentBell } from "../planted/doorbells.ts";

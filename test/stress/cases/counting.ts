@@ -1,6 +1,6 @@
 // Numbers that several threads take from one counter: job ids. Tubes are numbered in the same way.
 
-import { JobIds } from "../../../src/ring/job-ids.ts";
+import { JobIds } from "../../../src/ring/shared-words.ts";
 import type { Shared } from "../case.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";
 import { FarIds, TwoStepIds } from "../planted/words.ts";

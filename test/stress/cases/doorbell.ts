@@ -2,7 +2,7 @@
 // may be lost.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/shared-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { lastWait, plain } from "../pauses.ts";
 import { LateAnnouncer, SilentBell } from "../planted/doorbells.ts";

@@ -1,7 +1,7 @@
 // Order of all atomics, on which doorbells and wantRoom rely: of two threads that each set a flag
 // and then read the other's, at least one sees it.
 
-import { ControlWords } from "../../../src/ring/control-words.ts";
+import { ControlWords } from "../../../src/ring/shared-words.ts";
 import { litmusCase, SLOTS } from "../litmus.ts";
 import { PlainControl } from "../planted/words.ts";
 

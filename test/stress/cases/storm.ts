@@ -1,7 +1,7 @@
 // Wake-up storms: many threads ring one owner, and one thread rings many owners.
 
 import { DOORBELL_WORDS, Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/shared-words.ts";
 import type { ActorRun, Outcome, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { LateAnnouncer } from "../planted/doorbells.ts";

@@ -1,7 +1,7 @@
 // Words of "synced up to n": they never go back, even when int32 wraps, and never run ahead of the
 // sync.
 
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
+import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/shared-words.ts";
 import type { ActorRun, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { TornSynced } from "../planted/words.ts";

@@ -1,7 +1,7 @@
 // The two tables that forget: an entry for an id is that id's or missing; a newer id replaces an
 // older one.
 
-import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
+import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/shared-words.ts";
 import type { ActorRun, Outcome, Shared, StressCase } from "../case.ts";
 import { plain } from "../pauses.ts";
 import { TaglessDirectory, TornDirectory, TornFiles } from "../planted/words.ts";

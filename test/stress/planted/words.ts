@@ -1,10 +1,16 @@
 // Words and tables with planted bugs, which the stress cases must find.
 
 import { ClaimWords } from "../../../src/ring/connection-words.ts";
-import { ControlWords } from "../../../src/ring/control-words.ts";
-import { FileTable, JobDirectory, UNKNOWN_SHARD } from "../../../src/ring/job-directory.ts";
-import { JobIds } from "../../../src/ring/job-ids.ts";
-import { LOG_WORDS, LogWord, LogWords } from "../../../src/ring/log-words.ts";
+import {
+  ControlWords,
+  FileTable,
+  JobDirectory,
+  JobIds,
+  LOG_WORDS,
+  LogWord,
+  LogWords,
+  UNKNOWN_SHARD,
+} from "../../../src/ring/shared-words.ts";
 
 /** Looks and then takes: two may look before one takes. */
 export class TwoStepClaims extends ClaimWords {

@@ -4,10 +4,10 @@
 import assert from "node:assert/strict";
 import { AcceptorCore } from "../../../src/acceptor/connection/acceptor-core.ts";
 import type { Connection } from "../../../src/acceptor/connection/connection.ts";
-import { buffers } from "../../../src/acceptor/stream/buffer-pool.ts";
+import { buffers } from "../../../src/acceptor/stream/output.ts";
 import type { Transport } from "../../../src/acceptor/stream/transport.ts";
 import { ControlWord, createTopology, httpPort, type Topology } from "../../../src/message/topology.ts";
-import { JobIds } from "../../../src/ring/job-ids.ts";
+import { JobIds } from "../../../src/ring/shared-words.ts";
 import { ShardCore } from "../../../src/shard/shard-core.ts";
 
 const RING_BYTES = 1 << 20;

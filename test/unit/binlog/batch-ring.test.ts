@@ -6,8 +6,8 @@ import { BatchRing } from "../../../src/binlog/binlog-loop.ts";
 import { LOG_BATCH_HEADER_BYTES } from "../../../src/message/log-batch.ts";
 import { binlogGroup, ControlWord, createTopology, groupBell } from "../../../src/message/topology.ts";
 import { DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { BatchWord, LogWord } from "../../../src/ring/log-words.ts";
 import { EMPTY, RingReader } from "../../../src/ring/ring.ts";
+import { BatchWord, LogWord } from "../../../src/ring/shared-words.ts";
 import { SAMPLE_SEGMENT_BYTES } from "../../binlog/sample/sample-log.ts";
 
 /** The last batch before the first one that is sent. */

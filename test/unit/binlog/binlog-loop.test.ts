@@ -23,11 +23,9 @@ import {
   portBell,
   threadOfShard,
 } from "../../../src/message/topology.ts";
-import { ControlWords } from "../../../src/ring/control-words.ts";
 import { Doorbell, DoorbellOwner } from "../../../src/ring/doorbell.ts";
-import { isLent, LentIds } from "../../../src/ring/job-ids.ts";
-import { LogWord, LogWords } from "../../../src/ring/log-words.ts";
 import { FULL, RingWriter } from "../../../src/ring/ring.ts";
+import { ControlWords, isLent, LentIds, LogWord, LogWords } from "../../../src/ring/shared-words.ts";
 import { JobWriter, SAMPLE_SEGMENT_BYTES, virtualOptions } from "../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../binlog/virtual-disk.ts";
 

@@ -5,20 +5,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { COMMAND_TIMES, END_REASONS } from "../../../src/message/acceptor-counts.ts";
 import { GROUP_FIGURES, GroupFigure } from "../../../src/message/group.ts";
-import {
-  BATCH_BOUNDS_RECORDS,
-  countFigure,
-  LOG_FIGURES,
-  LogFigures,
-  SYNC_BOUNDS_SECONDS,
-} from "../../../src/message/log-figures.ts";
+import { LOG_FIGURES } from "../../../src/message/log-figures.ts";
 import { RequestFlag, RequestOp } from "../../../src/message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../../src/message/response.ts";
 import * as topologies from "../../../src/message/topology.ts";
 import { TransferFlag, TransferMessage } from "../../../src/message/transfer.ts";
 import { Op } from "../../../src/protocol/commands.ts";
 import { DOORBELL_WORDS } from "../../../src/ring/doorbell.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
+import { LogWord } from "../../../src/ring/shared-words.ts";
 import { TUBE_FIELDS, TubeField } from "../../../src/schema/tube.ts";
 
 const { COUNTERS_PER_ROLE, Counter, createTopology } = topologies;
@@ -73,29 +67,6 @@ describe("the numbers of messages", () => {
     );
     assert.equal(new Set(numbersOf(GroupFigure)).size, numbersOf(GroupFigure).length);
     assert.ok(numbersOf(GroupFigure).every((at) => at < GROUP_FIGURES));
-  });
-});
-
-describe("the figures of the log", () => {
-  it("have places of their own, in which each value is counted once", () => {
-    const { Sync, Wait, Batch, WrittenBytes } = LogFigures;
-    const figures = new Float64Array(LOG_FIGURES);
-    const kinds = [
-      [Sync, SYNC_BOUNDS_SECONDS],
-      [Wait, SYNC_BOUNDS_SECONDS],
-      [Batch, BATCH_BOUNDS_RECORDS],
-    ] as const;
-    for (const [at, bounds] of kinds) {
-      const values = [0, ...bounds, bounds.at(-1)! + 1];
-      for (const value of values) countFigure(figures, at, bounds, value);
-      const sum = figures[at + bounds.length + 1]!;
-      assert.ok(Math.abs(sum - values.reduce((all, each) => all + each, 0)) < 1e-9);
-      // A value at a bound is counted below it; 0 is below the first one, too.
-      const counts = [...figures.subarray(at, at + bounds.length + 1)];
-      assert.deepEqual(counts, [2, ...Array<number>(bounds.length).fill(1)]);
-    }
-    assert.equal(figures[WrittenBytes], 0);
-    assert.equal(WrittenBytes, LOG_FIGURES - 1);
   });
 });
 

@@ -14,8 +14,8 @@ import {
   type TopologyOptions,
 } from "../../../src/message/topology.ts";
 import { TurnCounters, type TurnCounts, turnCountsOf } from "../../../src/message/turn-counters.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
 import { createRing, RingReader, RingWriter } from "../../../src/ring/ring.ts";
+import { LogWord } from "../../../src/ring/shared-words.ts";
 
 const RING_BYTES = 4096;
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Topology } from "../../../src/message/topology.ts";
-import { LogWord } from "../../../src/ring/log-words.ts";
 import { DATA_OFFSET } from "../../../src/ring/ring.ts";
+import { LogWord } from "../../../src/ring/shared-words.ts";
 import { type Options, parseOptions } from "../../../src/server/options/options.ts";
 import { placementFor, processFactsOf, topologyFor } from "../../../src/server/server-plan.ts";
 

@@ -9,9 +9,8 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { BinlogLoop } from "../../../../src/binlog/binlog-loop.ts";
 import type { Storage } from "../../../../src/binlog/live/storage.ts";
 import { binlogGroup, ControlWord, createTopology, type Topology } from "../../../../src/message/topology.ts";
-import { ControlWords } from "../../../../src/ring/control-words.ts";
 import { Doorbell } from "../../../../src/ring/doorbell.ts";
-import { LogWord, LogWords } from "../../../../src/ring/log-words.ts";
+import { ControlWords, LogWord, LogWords } from "../../../../src/ring/shared-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const nobody = (): void => {};

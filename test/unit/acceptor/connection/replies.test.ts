@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { PendingReplies } from "../../../../src/acceptor/connection/acceptor-state.ts";
 import type { Replies } from "../../../../src/acceptor/connection/replies.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
@@ -54,59 +53,5 @@ describe("the order of a connection's commands", () => {
 
   it("has commands of one shard in flight only", () => {
     assert.throws(() => repliesWith(3, 1).noteSent(4), /all commands in flight belong to one shard/);
-  });
-});
-
-describe("the connections that expect an answer at any moment", () => {
-  const newConnection = () => ({ expectsSince: -1, askedSince: -1 });
-  const countsOf = ({ expecting, asking }: PendingReplies): number[] => [expecting, asking];
-
-  it("are counted once each, as long as they have something in flight", () => {
-    const pending = new PendingReplies();
-    const [a, b] = [newConnection(), newConnection()];
-    for (let time = 0; time < 2; time++) {
-      pending.expect(a);
-      pending.expect(a);
-      assert.deepEqual(countsOf(pending), [1, time + 1]);
-      pending.expect(b);
-      assert.deepEqual(countsOf(pending), [2, 2]);
-      pending.expectNothing(b);
-      pending.expectNothing(b);
-      assert.deepEqual(countsOf(pending), [1, 2]);
-      pending.expectNothing(a);
-      assert.deepEqual(countsOf(pending), [0, 2], "both have asked");
-    }
-  });
-
-  it("are not counted any more once they leave for another thread, and counted when they come back", () => {
-    const pending = new PendingReplies();
-    const [a, b] = [newConnection(), newConnection()];
-    for (let time = 0; time < 2; time++) {
-      pending.expect(a);
-      pending.expect(b);
-      pending.expectNothing(b);
-      pending.forget(a);
-      assert.deepEqual(countsOf(pending), [0, 1]);
-      pending.forget(b);
-      pending.forget(b);
-      assert.deepEqual(countsOf(pending), [0, 0]);
-    }
-  });
-
-  it("wait for a job when the thread has given up, until they ask again", () => {
-    const pending = new PendingReplies();
-    const [a, b] = [newConnection(), newConnection()];
-    for (let time = 0; time < 2; time++) {
-      pending.expect(a);
-      pending.expect(b);
-      assert.ok(!pending.hasGivenUp(a));
-      pending.giveUp();
-      assert.deepEqual([...countsOf(pending), pending.hasGivenUp(a)], [0, 0, true]);
-      pending.forget(b);
-      assert.deepEqual(countsOf(pending), [0, 0], "it was not counted");
-      pending.expect(a);
-      assert.deepEqual(countsOf(pending), [1, 1]);
-      pending.giveUp();
-    }
   });
 });

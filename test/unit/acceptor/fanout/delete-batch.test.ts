@@ -4,13 +4,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type BegunBatch, DeleteBatch } from "../../../../src/acceptor/fanout/delete-batch.ts";
-import { JobPlaces } from "../../../../src/acceptor/state/job-places.ts";
+import { JobPlaces } from "../../../../src/acceptor/state/shard-links.ts";
 import { asciiBytes, latin1 } from "../../../../src/base/bytes.ts";
 import { RequestFlag } from "../../../../src/message/request.ts";
 import { Deleted, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
 import { createTopology } from "../../../../src/message/topology.ts";
 import { Span } from "../../../../src/protocol/request.ts";
-import { JobDirectory } from "../../../../src/ring/job-directory.ts";
+import { JobDirectory } from "../../../../src/ring/shared-words.ts";
 import { NotingHost, signalOf } from "../../../support/in-process/noting-host.ts";
 
 const { No, Yes, Elsewhere } = Deleted;

@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ConversationHost, Signal } from "../../../../src/acceptor/fanout/conversation.ts";
 import { FindJob, FindSchedule } from "../../../../src/acceptor/fanout/find-job.ts";
-import { JobPlaces } from "../../../../src/acceptor/state/job-places.ts";
+import { JobPlaces } from "../../../../src/acceptor/state/shard-links.ts";
 import { RequestOp } from "../../../../src/message/request.ts";
 import { ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
 import { createTopology, type Topology } from "../../../../src/message/topology.ts";
 import { Op } from "../../../../src/protocol/commands.ts";
 import { Reply } from "../../../../src/protocol/reply.ts";
 import { Request } from "../../../../src/protocol/request.ts";
-import { JobDirectory } from "../../../../src/ring/job-directory.ts";
+import { JobDirectory } from "../../../../src/ring/shared-words.ts";
 import { NotingHost, signalOf } from "../../../support/in-process/noting-host.ts";
 
 const ID = 5;

@@ -12,7 +12,7 @@ import { TubeRef, WatchList } from "../../../../src/acceptor/state/watch-list.ts
 import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { ControlWord } from "../../../../src/message/topology.ts";
 import { Request, Span } from "../../../../src/protocol/request.ts";
-import { JobIds } from "../../../../src/ring/job-ids.ts";
+import { JobIds } from "../../../../src/ring/shared-words.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

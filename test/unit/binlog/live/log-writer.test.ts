@@ -2,13 +2,24 @@
 // room and lends ids there, counts only what is durable, and waits only for what it needs at once.
 
 import assert from "node:assert/strict";
-import { it, test } from "node:test";
+import { describe, it, test } from "node:test";
 import type { BackgroundSync, EndedSync } from "../../../../src/binlog/disk/disk.ts";
-import { IdLending, LENT_IDS } from "../../../../src/binlog/live/log-writer.ts";
+import {
+  countFigure,
+  IdLending,
+  LENT_IDS,
+  type SyncEvery,
+  SyncPolicy,
+} from "../../../../src/binlog/live/log-writer.ts";
 import type { Storage } from "../../../../src/binlog/live/storage.ts";
-import type { SyncEvery } from "../../../../src/binlog/live/storage-options.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
-import { JobWriter, virtualOptions } from "../../../binlog/sample/sample-log.ts";
+import {
+  BATCH_BOUNDS_RECORDS,
+  LOG_FIGURES,
+  LogFigures,
+  SYNC_BOUNDS_SECONDS,
+} from "../../../../src/message/log-figures.ts";
+import { JobWriter, openSample, virtualOptions } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 
 const SEGMENT_BYTES = 1 << 20;
@@ -313,4 +324,92 @@ it("ids may be seen once the record of their lend is durable, whatever was synce
   assert.equal(lending.durableUpTo, 1 + LENT, "those of before are still lent");
   lending.synced(9);
   assert.equal(lending.durableUpTo, 2 + LENT / 2 + LENT);
+});
+
+// Tests of when the log syncs, and when it states that it is durable.
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+test("a log syncs early enough that no more than -f is lost, whatever a sync takes", () => {
+  const policy = new SyncPolicy(100);
+  const times = (): number[] => [policy.syncAtMs, policy.markAtMs];
+  assert.deepEqual([policy.never, ...times()], [false, NEVER, NEVER]);
+  policy.dirty(1000);
+  policy.dirty(1050);
+  assert.deepEqual(times(), [1100, NEVER], "the oldest record counts");
+  policy.synced(1100, 20, false);
+  assert.deepEqual(times(), [NEVER, 1200]);
+  policy.dirty(2000);
+  assert.deepEqual(times(), [2060, NEVER], "twice as long as the last one");
+  policy.synced(2060, 90, true);
+  assert.deepEqual(times(), [NEVER, NEVER]);
+  policy.dirty(3000);
+  assert.deepEqual(times(), [3050, NEVER], "half of the time at most");
+  const never = new SyncPolicy("never");
+  never.dirty(0);
+  never.synced(0, 1, false);
+  assert.deepEqual([never.never, never.syncAtMs, never.markAtMs], [true, NEVER, NEVER]);
+});
+
+test("a sync in the background begins early, and must be over when -f is", () => {
+  const policy = new SyncPolicy(100, true);
+  policy.dirty(1000);
+  assert.equal(policy.syncAtMs, 1080, "a fifth of the time is left for it");
+  assert.deepEqual([policy.mayBegin(1099), policy.mayBegin(1100)], [true, false]);
+  policy.begun();
+  assert.equal(policy.syncAtMs, 1100);
+  policy.dirty(1085);
+  assert.equal(policy.syncAtMs, 1100, "later records have more time");
+  policy.ended(1090, 30);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [1135, NEVER], "half of the time at most");
+  policy.begun();
+  policy.ended(1140, 5);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [NEVER, 1240]);
+  policy.dirty(2000);
+  policy.begun();
+  policy.synced(2050, 1, true);
+  assert.deepEqual([policy.syncAtMs, policy.markAtMs], [NEVER, NEVER], "another sync made it durable");
+});
+
+test("a start ends the segment that a killed server wrote where its last record ends", async () => {
+  const disk = new VirtualDisk();
+  const { writer } = await openSample(disk);
+  writer.put(1, "body");
+  writer.settle(0);
+  const [first] = disk
+    .names()
+    .filter((name) => name.endsWith(".log"))
+    .sort();
+  const before = disk.contentOf(first!).length;
+  disk.kill();
+  await openSample(disk);
+  const bytes = disk.contentOf(first!);
+  assert.ok(bytes.length < before, `${bytes.length} of ${before} bytes`);
+  assert.ok(
+    bytes.subarray(-8).some((byte) => byte !== 0),
+    "no zeros follow its END",
+  );
+});
+
+describe("the figures of the log", () => {
+  it("have places of their own, in which each value is counted once", () => {
+    const { Sync, Wait, Batch, WrittenBytes } = LogFigures;
+    const figures = new Float64Array(LOG_FIGURES);
+    const kinds = [
+      [Sync, SYNC_BOUNDS_SECONDS],
+      [Wait, SYNC_BOUNDS_SECONDS],
+      [Batch, BATCH_BOUNDS_RECORDS],
+    ] as const;
+    for (const [at, bounds] of kinds) {
+      const values = [0, ...bounds, bounds.at(-1)! + 1];
+      for (const value of values) countFigure(figures, at, bounds, value);
+      const sum = figures[at + bounds.length + 1]!;
+      assert.ok(Math.abs(sum - values.reduce((all, each) => all + each, 0)) < 1e-9);
+      // A value at a bound is counted below it; 0 is below the first one, too.
+      const counts = [...figures.subarray(at, at + bounds.length + 1)];
+      assert.deepEqual(counts, [2, ...Array<number>(bounds.length).fill(1)]);
+    }
+    assert.equal(figures[WrittenBytes], 0);
+    assert.equal(WrittenBytes, LOG_FIGURES - 1);
+  });
 });

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import { Memory } from "../../../../src/base/bytes.ts";
+import type { StorageOptions } from "../../../../src/binlog/live/log-writer.ts";
 import { Storage } from "../../../../src/binlog/live/storage.ts";
-import type { StorageOptions } from "../../../../src/binlog/live/storage-options.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
 import { emptyLog } from "../../../../src/binlog/segments/books.ts";
 import { encodeBatch } from "../../../../src/message/flow-record.ts";

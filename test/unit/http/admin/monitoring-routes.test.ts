@@ -9,7 +9,7 @@ import { ControlClient } from "../../../../src/http/link/control-client.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
 import { MeasuredTubes } from "../../../../src/http/state/time-series.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
-import { ControlWords } from "../../../../src/ring/control-words.ts";
+import { ControlWords } from "../../../../src/ring/shared-words.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 /** Longer than a table of tubes counts as fresh, and than a request waits for a shard, ms. */

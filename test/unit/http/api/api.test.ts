@@ -30,7 +30,7 @@ import { IdempotencyKeys } from "../../../../src/http/state/idempotency.ts";
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import { TubeCache } from "../../../../src/http/state/tube-cache.ts";
 import { memoryWords } from "../../../../src/message/topology.ts";
-import { ControlWords } from "../../../../src/ring/control-words.ts";
+import { ControlWords } from "../../../../src/ring/shared-words.ts";
 import { type HandDrivenClient, HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 import { skipVariant } from "../../../support/whole.ts";
 

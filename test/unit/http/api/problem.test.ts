@@ -7,8 +7,7 @@ import { Problem } from "../../../../src/http/api/problem.ts";
 import { refused } from "../../../../src/http/jobs/put-routes.ts";
 import type { Service } from "../../../../src/http/queue/service.ts";
 import { ControlWord, createTopology } from "../../../../src/message/topology.ts";
-import { ControlWords } from "../../../../src/ring/control-words.ts";
-import { LogWord } from "../../../../src/ring/log-words.ts";
+import { ControlWords, LogWord } from "../../../../src/ring/shared-words.ts";
 
 /** Returns the code of a put that runs out of memory while these words are set. */
 function codeWith(set: readonly number[], isFull = false): string {

@@ -6,7 +6,7 @@ import { REPLACING_BODY_BYTES_MAX } from "../../../../src/engine/job-changes.ts"
 import type { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { ControlWord } from "../../../../src/message/topology.ts";
 import { Span } from "../../../../src/protocol/request.ts";
-import { ControlWords } from "../../../../src/ring/control-words.ts";
+import { ControlWords } from "../../../../src/ring/shared-words.ts";
 import { NameCache } from "../../../../src/shard/commands/put.ts";
 import { checkArenaAtRest } from "../../../support/in-process/engine-invariants.ts";
 import { snapshotOf } from "../../../support/in-process/engine-snapshot.ts";

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { BYTES_OF } from "../../../../src/engine/engine.ts";
 import { BodyArena, CELL_BYTES_MAX } from "../../../../src/engine/jobs/body-arena.ts";
 import { createTopology, memoryWords } from "../../../../src/message/topology.ts";
-import { MemoryWords } from "../../../../src/ring/control-words.ts";
+import { MemoryWords } from "../../../../src/ring/shared-words.ts";
 import { MemoryBudget } from "../../../../src/shard/sessions/memory-budget.ts";
 import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
