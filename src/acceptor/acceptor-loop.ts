@@ -229,8 +229,8 @@ export class AcceptorLoop {
     for (const resident of this.residents) dueAtMs = Math.min(dueAtMs, resident.nextDueAtMs);
     this.wakeAtMs = dueAtMs;
     const isDue = dueAtMs <= surroundings.nowMs();
-    const hasWork = core.hasAnswers || core.hasDurable || core.hasRoomAgain || this.#residentHasWork();
-    if (isDue || hasWork) {
+    const isAnswered = core.hasAnswers || (core.waitsForLog && core.hasDurable);
+    if (isDue || isAnswered || core.hasRoomAgain || this.#residentHasWork()) {
       this.wake();
       this.#action = Action.Publish;
       // Due timers may put off the sleep for a second, with part of their work in each pass, so the

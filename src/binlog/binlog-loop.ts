@@ -445,7 +445,7 @@ export class BinlogLoop implements ColocatedRole, ColocatedLogRole {
     assert(table.liveBytes <= fileBytes, "live bytes lie in the files");
     counters[Counter.BinlogBytes] = fileBytes;
     counters[Counter.BinlogLiveBytes] = table.liveBytes;
-    counters[Counter.BinlogSpareBytes] = table.spareBytes();
+    counters[Counter.BinlogSpareBytes] = tail.segments.roomBytes;
     counters[Counter.BinlogCompacts] = compacts ? 1 : 0;
     counters[Counter.BinlogUnsyncedSinceMs] = tail.unsyncedSinceMs;
     if (cut.isBusy || this.#publishedKept > 0 || cut.state !== this.#publishedCut) this.#publishCut(cut);

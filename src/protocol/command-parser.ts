@@ -124,6 +124,7 @@ export class CommandParser {
     }
     this.request.begin(word.op);
     const at = start + word.bytes.length;
+    if (word.args === Args.Put) return this.#put(bytes, at, end);
     if (word.isExtension) return this.#extension(word, bytes, at, end);
     return this.#arguments(word, bytes, at, end);
   }
@@ -157,8 +158,6 @@ export class CommandParser {
           bytes,
           end,
         );
-      case Args.Put:
-        return this.#put(bytes, end);
       case Args.Bound:
         if (!number.readKickBound(bytes, end)) return Syntax.BadFormat;
         request.count = number.value;
@@ -440,9 +439,10 @@ export class CommandParser {
 
   // Parses "put <pri> <delay> <ttr> <bytes>": first the numbers, then the size limit, then trailing
   // text (protocol/README.md 3.1).
-  #put(bytes: Uint8Array, end: number): Syntax {
+  #put(bytes: Uint8Array, at: number, end: number): Syntax {
     const request = this.request;
     const number = this.#number;
+    number.at = at;
     if (!number.readU32(bytes, end)) return Syntax.BadFormat;
     request.pri = number.value;
     if (!number.readU32(bytes, end)) return Syntax.BadFormat;

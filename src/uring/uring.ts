@@ -13,7 +13,11 @@ import { isSince } from "../base/text.ts";
 import {
   type Address,
   addressBehind,
+  closeDescriptor,
   enter,
+  epollControl,
+  epollCreate,
+  epollLook,
   halves,
   KernelError,
   type Mapping,
@@ -332,7 +336,7 @@ export class Uring {
 
   /**
    * Sends like `send`, but a success posts no completion. EAGAIN, errors and partial sends are
-   * among the completions of the call that submits it. Returns its position, for `settledPlace`, or
+   * among the completions of the call that submits it. Returns its position, for `look`, or
    * -1 without any effect if the ring is full.
    */
   sendNow(
@@ -351,14 +355,6 @@ export class Uring {
     sqes[at + 6] = length;
     sqes[at + 7] = MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT;
     return this.#tail;
-  }
-
-  /**
-   * The position up to which `sendNow` operations are finished and their completions visible to
-   * `look`. 0 while the ring lacks room for all completions: a failure may be among those missing.
-   */
-  get settledPlace(): number {
-    return (Atomics.load(this.#words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
   }
 
   /** Completes the operation with these two words at once, with ECANCELED unless it is done. */
@@ -472,15 +468,19 @@ export class Uring {
 
   /**
    * Passes the first words of the available completions with the second word `high` to `onFound`,
-   * without consuming them.
+   * without consuming them. Returns the position up to which `sendNow` operations are finished, and
+   * their completions were among these. 0 while the ring lacks room for all completions: a failure
+   * may be among those missing.
    */
-  look(high: number, onFound: (low: number) => void): void {
+  look(high: number, onFound: (low: number) => void): number {
     const words = this.#words;
+    const settled = (Atomics.load(words, this.#sqFlags) & SQ_CQ_OVERFLOW) === 0 ? this.#submitted : 0;
     const tail = Atomics.load(words, this.#cqTail);
     for (let head = this.#head; (head | 0) !== tail; head++) {
       const at = this.#cqes + (head & this.#cqMask) * (CQE_BYTES / 4);
       if (words[at + 1] === high) onFound(words[at]!);
     }
+    return settled;
   }
 
   /** Consumes all completions; returns how many. A receive buffer is valid only during its call. */
@@ -644,5 +644,65 @@ export class MessageSlots {
     const skipped = offset - before;
     const { low, high } = addressBehind({ low: words[at]!, high: words[at + 1]! }, skipped);
     return { low, high, length: words[at + 2]! - skipped };
+  }
+}
+
+// Reports when full sockets have room again. It uses an epoll instance, because io_uring cannot
+// report that.
+//
+// A poll of io_uring, and the one inside a send, always includes the end of the other side
+// (POLLRDHUP). Once a client has half-closed, it is ready at once, with room or without. The kernel
+// would then retry the send again and again and finally block one of its threads in it. epoll
+// reports only room and errors.
+
+const EPOLL_CTL_ADD = 1;
+const EPOLL_CTL_DEL = 2;
+const EPOLLOUT = 0x4;
+/**
+ * struct epoll_event is packed only on x86-64: `events`, then 64 bits of user data. In int32 words.
+ */
+const [EVENT_WORDS, DATA_WORD] = process.arch === "x64" ? [3, 1] : [4, 2];
+/** Maximum number of events per call; the next call returns the rest. */
+const EVENTS = 64;
+/** The event for epoll_ctl follows the returned ones. */
+const ASKED = EVENTS * EVENT_WORDS;
+
+export class RoomWatch {
+  /** Readable when a watched socket has room. */
+  readonly descriptor: number = epollCreate();
+  readonly #memory = map((EVENTS + 1) * EVENT_WORDS * 4);
+  readonly #words = new Int32Array(this.#memory.buffer);
+  readonly #asked = this.#memory.pointer + BigInt(ASKED * 4);
+  /** Number of watched sockets. */
+  watched = 0;
+
+  /**
+   * Watches a socket, identified by `index`, until it has room or an error or is shut down. Returns
+   * false if the kernel refuses.
+   */
+  add(descriptor: number, index: number): boolean {
+    this.#words[ASKED] = EPOLLOUT;
+    this.#words[ASKED + DATA_WORD] = index;
+    this.#words[ASKED + DATA_WORD + 1] = descriptor;
+    if (epollControl(this.descriptor, EPOLL_CTL_ADD, descriptor, this.#asked) !== 0) return false;
+    this.watched++;
+    return true;
+  }
+
+  /** Reports some of the sockets that have room and stops watching them. */
+  take(onRoom: (index: number) => void): void {
+    const count = epollLook(this.descriptor, this.#memory.pointer, EVENTS);
+    const indexes: number[] = [];
+    for (let event = 0; event < count; event++) {
+      const at = event * EVENT_WORDS + DATA_WORD;
+      epollControl(this.descriptor, EPOLL_CTL_DEL, this.#words[at + 1]!, this.#asked);
+      this.watched--;
+      indexes.push(this.#words[at]!);
+    }
+    for (const index of indexes) onRoom(index);
+  }
+
+  close(): void {
+    closeDescriptor(this.descriptor);
   }
 }

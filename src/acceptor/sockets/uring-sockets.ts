@@ -19,7 +19,6 @@ import {
   peek,
   shutdown,
 } from "../../uring/kernel.ts";
-import { RoomWatch } from "../../uring/room-watch.ts";
 import {
   BUFFER_BYTES,
   CQE_MORE,
@@ -27,6 +26,7 @@ import {
   MessageSlots,
   MULTISHOT_RECEIVES,
   RECEIVE_BYTES_MAX,
+  RoomWatch,
   SEND_SLOT_BYTES,
   SendSlots,
   Uring,
@@ -224,9 +224,7 @@ export class UringSockets {
   #settle(): void {
     const sockets = this.silent;
     this.silent = [];
-    // Read this first: finishing a send may submit others.
-    const { settledPlace } = this.ring;
-    this.ring.look(Kind.Send, this.#noteFailure);
+    const settledPlace = this.ring.look(Kind.Send, this.#noteFailure);
     for (const socket of sockets) {
       if (socket.silentPlace <= settledPlace) socket.onSentSilently();
       else this.silent.push(socket);

@@ -56,7 +56,6 @@ export class BatchChain {
   readonly frameBytes: number = FRAME_BYTES + LOG_BATCH_HEADER_BYTES;
   readonly batchBytesMax: number = LOG_BATCH_BYTES_MAX;
   readonly #options: BatchChainOptions;
-  readonly #empty = new Uint8Array(LOG_BATCH_HEADER_BYTES);
   #place: ChainPlace;
   #sequence = 0;
   /** The kind of the next batch. */
@@ -85,11 +84,10 @@ export class BatchChain {
     return this.#place;
   }
 
-  /** Returns the bytes of the LINK record, number `sequence`, until its batch is sealed. */
-  begin(sequence: number): Uint8Array {
+  /** Begins a batch, whose LINK record has this sequence. */
+  begin(sequence: number): void {
     assert(sequence > this.#sequence, "the sequence of batches rises");
     this.#sequence = sequence;
-    return this.#empty;
   }
 
   /** Completes a batch that has all its records: assigns its place. */

@@ -29,8 +29,7 @@ import {
 } from "../segments/segment-format.ts";
 import { DamagedSegment } from "./damaged-segment.ts";
 import type { LogCut } from "./log-cut.ts";
-import type { LogWriter } from "./log-writer.ts";
-import type { Restater, StorageOptions } from "./log-writer.ts";
+import type { LogWriter, Restater, StorageOptions } from "./log-writer.ts";
 
 // Reads records back for compaction while the log is in use, with few open files.
 

@@ -3,8 +3,7 @@
 
 import { assert } from "../../base/assert.ts";
 import type { Kept, RecordIndex, Segment } from "../segments/books.ts";
-import type { LogWriter } from "./log-writer.ts";
-import type { DamagedPart, Restater } from "./log-writer.ts";
+import type { DamagedPart, LogWriter, Restater } from "./log-writer.ts";
 import { batchRecord, settingRecord, tallyRecord } from "./whole-job.ts";
 
 type KeptJob = Kept & { kind: "job" };

@@ -330,7 +330,7 @@ export class LogWriter {
   sequence: number;
   #writtenSequence: number;
   syncedSequence: number;
-  #flushedSequence: number;
+  flushedSequence: number;
   /** Bytes written since the last sync began. */
   #writtenBytes = 0;
   #batchSinceMs = 0;
@@ -370,7 +370,7 @@ export class LogWriter {
     this.#files = options.files;
     this.oldest = log.oldest;
     assert(this.oldest >= 1, "the oldest segment has a number");
-    this.sequence = this.#writtenSequence = this.syncedSequence = this.#flushedSequence = lastSequence;
+    this.sequence = this.#writtenSequence = this.syncedSequence = this.flushedSequence = lastSequence;
     this.#appended = new Float64Array(shards);
     this.written = new Float64Array(shards);
     this.synced = new Float64Array(shards);
@@ -414,11 +414,6 @@ export class LogWriter {
     } catch (error) {
       throw segments.beginError(error);
     }
-  }
-
-  /** Whether a flush has written everything that was appended. */
-  get isFlushed(): boolean {
-    return this.sequence <= this.#flushedSequence;
   }
 
   /**
@@ -606,25 +601,20 @@ export class LogWriter {
     if (!this.segments.fitsTightly(neededBytes)) this.#makeFit(neededBytes);
   }
 
-  /** Returns the record's position in the buffer. */
+  /** Copies a record behind its frame to the end of the batch. Returns the record's position. */
   #add(bytes: Uint8Array, start: number, length: number): number {
-    const { usedBytes, memory } = this.#batch;
-    if (usedBytes + FRAME_BYTES + length > memory.bytes.length) this.write();
-    if (this.#batch.usedBytes === 0) this.#beginBatch();
+    const batch = this.#batch;
+    const { memory } = batch;
+    if (batch.usedBytes + FRAME_BYTES + length > memory.bytes.length) this.write();
+    if (batch.usedBytes === 0) this.#beginBatch();
     const segment = this.segments.current;
     segment.usedBytes += FRAME_BYTES + length;
     assert(segment.usedBytes <= segment.fileBytes, "a record ends inside its segment");
-    return this.#frame(bytes, start, length, segment.salt);
-  }
-
-  /** Copies a record behind its frame to the end of the batch. Returns the record's position. */
-  #frame(bytes: Uint8Array, start: number, length: number, salt: number): number {
-    const batch = this.#batch;
-    const { memory, usedBytes: at } = batch;
+    const at = batch.usedBytes;
     const record = at + FRAME_BYTES;
     copyBytes(memory.bytes, record, bytes, start, length);
-    sealFrame(memory, at, length, salt, ++this.sequence, this.syncedSequence);
-    if (CHECKED) assert(frameIsWhole(memory, at, salt), "a sealed frame is intact");
+    sealFrame(memory, at, length, segment.salt, ++this.sequence, this.syncedSequence);
+    if (CHECKED) assert(frameIsWhole(memory, at, segment.salt), "a sealed frame is intact");
     batch.usedBytes = record + length;
     batch.records++;
     assert(batch.usedBytes <= memory.bytes.length, "a record ends inside its batch");
@@ -640,8 +630,10 @@ export class LogWriter {
     if (this.chain === undefined) return;
     assert(this.sequence === this.#writtenSequence, "a batch follows written records");
     const { current } = this.segments;
-    const head = this.chain.begin(this.sequence + 1);
-    this.#frame(head, 0, head.length, current.salt);
+    // The LINK is written when the batch is sealed.
+    this.chain.begin(++this.sequence);
+    this.#batch.usedBytes = this.#batchHeadBytes;
+    this.#batch.records = 1;
     current.usedBytes += this.#batchHeadBytes;
     assert(current.usedBytes <= current.fileBytes, "the head of a batch ends inside its segment");
   }
@@ -765,7 +757,7 @@ export class LogWriter {
   /** Writes all appended records, and makes them durable. */
   syncAll(nowMs: number, marked: boolean): void {
     this.write();
-    this.#flushedSequence = this.sequence;
+    this.flushedSequence = this.sequence;
     const tookMs = this.#sync(marked);
     assert(this.syncedSequence === this.sequence, "a sync makes all records durable");
     this.policy.synced(nowMs, tookMs, marked);
@@ -773,9 +765,9 @@ export class LogWriter {
 
   /** Writes all appended records, and syncs if the policy says so. */
   flush(nowMs: number): void {
-    if (!this.isFlushed) {
+    if (this.sequence > this.flushedSequence) {
       this.write();
-      this.#flushedSequence = this.sequence;
+      this.flushedSequence = this.sequence;
       if (this.sequence > this.syncedSequence) this.policy.dirty(nowMs);
     }
     if (this.chain !== undefined) this.#beat(nowMs);
@@ -789,7 +781,7 @@ export class LogWriter {
 
   /** Syncs in the background, or at once if that is not possible. */
   #syncInTime(nowMs: number): void {
-    assert(this.isFlushed, "a sync follows written records");
+    assert(this.sequence === this.flushedSequence, "a sync follows written records");
     if (this.policy.mayBegin(nowMs) && this.#beginSync()) this.policy.begun();
     else this.syncAll(nowMs, false);
   }
@@ -799,7 +791,7 @@ export class LogWriter {
    * under way, if that doesn't include it. Returns false if that is impossible now.
    */
   #lendLater(nowMs: number): boolean {
-    assert(this.isFlushed, "a lend that waits for a sync is written");
+    assert(this.sequence === this.flushedSequence, "a lend that waits for a sync is written");
     if (this.isSyncing) return nowMs < this.policy.syncAtMs;
     if (!this.policy.mayBegin(nowMs) || !this.#beginSync()) return false;
     this.policy.begun();
@@ -854,7 +846,7 @@ export class LogWriter {
       if (this.#batch.usedBytes === 0) this.#beginBatch();
       assert(this.#batch.records > 0, "an empty batch has its own record");
       this.write();
-      this.#flushedSequence = this.sequence;
+      this.flushedSequence = this.sequence;
       this.policy.dirty(nowMs);
     }
     this.#beatSequence = this.sequence;
@@ -862,7 +854,7 @@ export class LogWriter {
   }
 
   #mark(nowMs: number): void {
-    assert(this.isFlushed, "a MARK follows written records");
+    assert(this.sequence === this.flushedSequence, "a MARK follows written records");
     this.makeOwnFit();
     this.appendOwn(OwnKind.mark);
     this.syncAll(nowMs, true);

@@ -305,7 +305,7 @@ export class Storage {
     const tail = this.tail;
     const { syncAtMs, markAtMs } = tail.policy;
     if (this.room.waiting) return Math.min(this.room.resumeAtMs, syncAtMs);
-    if (!tail.isFlushed) return 0;
+    if (tail.sequence > tail.flushedSequence) return 0;
     // While the shared log is behind, its thread rings.
     const dueAtMs = Math.min(syncAtMs, markAtMs, tail.beatAtMs);
     if (tail.chain?.hasRoom === false) return dueAtMs;

@@ -95,15 +95,6 @@ export class SegmentTable {
     return sum;
   }
 
-  /** Returns the free bytes in the segments that are not sealed. */
-  spareBytes(): number {
-    let sum = 0;
-    for (let at = this.#segments.length - 1; at >= 0 && !this.#segments[at]!.sealed; at--)
-      sum += this.#segments[at]!.fileBytes - this.#segments[at]!.usedBytes;
-    assert(sum >= 0, "free bytes are never negative");
-    return sum;
-  }
-
   /** Marks the segment as complete. */
   seal(segment: Segment): void {
     assert(!segment.sealed, "a segment is sealed once");

@@ -173,7 +173,7 @@ test("a full disk shows while the background makes room, and leaves the reserve"
     while (storage.work(1)) {}
   }
   assert.equal(room.isUnderWay, true);
-  const roomBytes = storage.table.spareBytes();
+  const roomBytes = storage.tail.segments.roomBytes;
   assert.ok(roomBytes >= 0.75 * SEGMENT_BYTES, `${roomBytes} bytes are left for deletes and copies`);
   for (let each = 1; each <= id; each++) {
     writer.delete(each);
