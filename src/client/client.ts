@@ -28,7 +28,14 @@ export type { ConnectionEvent } from "./link.ts";
 export type { Meta } from "./meta.ts";
 export { type Codec, json, text } from "./meta.ts";
 export type { Put, PutCounts, PutOptions } from "./put.ts";
-export { type ConnectOptions, connect, type Queue, type ReserveOptions, type ServerStats } from "./queue.ts";
+export {
+  type ConnectOptions,
+  connect,
+  type Queue,
+  type ReserveManyOptions,
+  type ReserveOptions,
+  type ServerStats,
+} from "./queue.ts";
 export type {
   ListedSchedule,
   Missed,

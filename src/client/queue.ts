@@ -8,7 +8,7 @@ import { Job, JobHandle } from "./job.ts";
 import { clientName, Link, type LinkOptions } from "./link.ts";
 import { type Codec, type Meta, metaOf, plain } from "./meta.ts";
 import { type Put, type PutCounts, type PutOptions, put, putMany } from "./put.ts";
-import { Reserver } from "./reserver.ts";
+import { type FillOptions, Reserver } from "./reserver.ts";
 import { type ListedSchedule, listSchedules, Schedule } from "./schedule.ts";
 import { findTracer, type Tracer } from "./tracing.ts";
 import { type ListedJob, type ListFilter, Tube } from "./tube.ts";
@@ -27,6 +27,9 @@ export interface ReserveOptions {
   /** Ends the wait. A job that arrived before that is still returned. */
   readonly signal?: AbortSignal;
 }
+
+/** Extension `reserve-batch`: `min` and `linger` let a batch fill. */
+export interface ReserveManyOptions extends ReserveOptions, FillOptions {}
 
 /** The most used keys of `stats`; there are more. */
 type Known =
@@ -114,11 +117,15 @@ export class Queue<Out, In = Out> {
   }
 
   /**
-   * Waits for a job, and returns all that are ready by then: at most 1000 jobs, and about 1 MiB.
+   * Waits for a job, or as long as `min` and `linger` say, and returns all that are ready by then:
+   * at most 1000 jobs, and about 1 MiB.
    */
-  async reserveMany(most: number, options: ReserveOptions = {}): Promise<Job<Out>[]> {
+  async reserveMany(most: number, options: ReserveManyOptions = {}): Promise<Job<Out>[]> {
     if (!Number.isInteger(most) || most < 1) throw new RangeError(`${most} jobs can't be reserved`);
-    return await this.#reserver.take({ ...options, count: () => most });
+    const { min, linger, ...demand } = options;
+    if (min !== undefined && min > most) throw new RangeError(`min is ${min}, more than ${most} jobs`);
+    const fill = { ...(min === undefined ? {} : { min }), ...(linger === undefined ? {} : { linger }) };
+    return await this.#reserver.take({ ...demand, fill, count: () => most });
   }
 
   /** Reserves this job, whatever tube it is in. */

@@ -16,6 +16,15 @@ interface Demand {
   readonly signal?: AbortSignal;
   /** Requires a connection that holds no jobs, so that no DEADLINE_SOON interrupts the wait. */
   readonly isAlone?: boolean;
+  readonly fill?: FillOptions;
+}
+
+/** How long a batch waits to fill. It takes what is there when its time or the timeout is over. */
+export interface FillOptions {
+  /** Wait until so many jobs are ready; by default 1 or, with `linger`, as many as it may take. */
+  readonly min?: number;
+  /** Seconds to wait for them, from the first ready job on; by default as long as the timeout. */
+  readonly linger?: number;
 }
 
 /** Tubes to watch: their names, or their weights by name. */
@@ -64,13 +73,15 @@ export class Reserver<Out> {
 
   /** Returns at least one job, or none if the timeout expires. */
   async take(demand: Demand): Promise<Job<Out>[]> {
-    const { signal, timeout } = demand;
+    const { signal, timeout, fill = {} } = demand;
+    const fills = fillText(fill) !== "";
     const waitMs =
       timeout === undefined ? Number.POSITIVE_INFINITY : 1000 * Number(duration(timeout, "timeout"));
     signal?.throwIfAborted();
     if (this.#isClosed) throw new Closed("closed");
     const endsAtMs = performance.now() + waitMs;
-    const link = this.#pick(demand.isAlone ?? false, waitMs > 0);
+    // Other commands would end the wait, and the next would begin a new one.
+    const link = this.#pick(demand.isAlone === true || fills, waitMs > 0);
     const stop = (): void => this.#stop(link);
     link.isReserving = true;
     signal?.addEventListener("abort", stop, { once: true });
@@ -129,7 +140,13 @@ export class Reserver<Out> {
     const seconds = Math.max(0, endsAtMs - performance.now()) / 1000;
     const isBatch = wire.extensions.has("reserve-batch");
     void wire.origins();
-    const bodies = await (isBatch ? batch(wire, count, seconds) : pipelined(wire, count, seconds));
+    const fill = fillText(demand.fill ?? {});
+    if (fill !== "" && !isBatch)
+      throw new NotSupported(
+        "the server has no reserve-batch, so no batch waits for more jobs",
+        "UNKNOWN_COMMAND",
+      );
+    const bodies = await (isBatch ? batch(wire, count, seconds, fill) : pipelined(wire, count, seconds));
     const { tubes } = wire.watched;
     const tube = tubes.length === 1 ? tubes[0] : undefined;
     return bodies?.map((body) => new Job(body, link, wire, this.#codec, body.tube ?? tube));
@@ -159,14 +176,23 @@ export class Reserver<Out> {
   }
 }
 
+/** Returns the options of a reserve-batch that waits to fill, "" for one that does not. */
+function fillText({ min, linger }: FillOptions): string {
+  if (min !== undefined && (!Number.isInteger(min) || min < 1))
+    throw new RangeError(`min is ${min}, not a number of jobs: 1 or more`);
+  const minText = min === undefined || (min === 1 && linger === undefined) ? "" : ` min=${min}`;
+  return minText + (linger === undefined ? "" : ` linger=${duration(linger, "linger")}`);
+}
+
 async function batch(
   wire: Wire,
   count: number,
   seconds: number,
+  fill: string,
 ): Promise<readonly ReservedBody[] | undefined> {
   const timeout = seconds === Number.POSITIVE_INFINITY ? "-1" : duration(seconds, "timeout");
   const meta = wire.hasMeta ? " meta=yes" : "";
-  const command = `reserve-batch ${count} ${timeout} tubes=yes${meta} abort=yes`;
+  const command = `reserve-batch ${count} ${timeout} tubes=yes${meta} abort=yes${fill}`;
   const { words, jobs } = await wire.request(command, "RESERVED_BATCH TIMED_OUT ABORTED");
   return words[0] === "ABORTED" ? undefined : jobs;
 }

@@ -164,8 +164,26 @@ export class BatchReserves {
    * ReserveOutcome.
    */
   reserve(session: Session, limits: BatchLimits, timeoutMs: number, nowMs: number, into: number[]): number {
-    assert(into.length === 0, "a batch begins empty");
     this.#core.runDue(nowMs);
+    this.#takeNow(session, limits, nowMs, into);
+    if (into.length > 0) return into.length;
+    const outcome = this.#core.reserve(session, timeoutMs, nowMs);
+    assert(outcome < 0, "a reserve finds no job that the batch missed");
+    return outcome;
+  }
+
+  /**
+   * Gives a session that waits for a batch to fill the same, unless fewer than `min` jobs are ready
+   * for it. Returns their number; the wait goes on.
+   */
+  takeFull(session: Session, limits: BatchLimits, min: number, nowMs: number, into: number[]): number {
+    this.#core.runDue(nowMs);
+    if (this.#core.readyFor(session) >= min) this.#takeNow(session, limits, nowMs, into);
+    return into.length;
+  }
+
+  #takeNow(session: Session, limits: BatchLimits, nowMs: number, into: number[]): void {
+    assert(into.length === 0, "a batch begins empty");
     const batch = new ReserveBatch(this.#core.jobs, limits);
     const { turns } = session;
     if (this.#core.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
@@ -173,10 +191,6 @@ export class BatchReserves {
       this.#takeInTurns(session, turns, batch, nowMs, into);
     } else this.#takeOneByOne(session, batch, nowMs, into);
     assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
-    if (into.length > 0) return into.length;
-    const outcome = this.#core.reserve(session, timeoutMs, nowMs);
-    assert(outcome < 0, "a reserve finds no job that the batch missed");
-    return outcome;
   }
 
   #takeInOrder(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {

@@ -24,6 +24,7 @@ import { ReadyOrder } from "./state/ready-order.ts";
 import { inMargin, isOver, Session, Waiting, type Watch } from "./state/session.ts";
 import { type EngineOptions, ShardState } from "./state/shard-state.ts";
 import { TubeTurns } from "./state/tube-turns.ts";
+import type { TubeWaiters } from "./state/waiters.ts";
 import type { Tube } from "./tubes/tube.ts";
 import { SettingChange } from "./tubes/tube-table.ts";
 
@@ -163,6 +164,7 @@ export class QueueCore extends ShardState {
   /** Serves all tubes that resume now, best job first: a client of several gets the best one. */
   #endPauses(nowMs: number): void {
     const resumed = new ResumedTubes(this.jobs);
+    const filling: Tube[] = [];
     while (this.pauseTimers.nextAtMs <= nowMs && this.#mayRunDue()) {
       const tube = this.pauseTimers.first;
       assert(tube !== undefined, "a timer that is due has a tube");
@@ -172,11 +174,13 @@ export class QueueCore extends ShardState {
       this.#setOpen(tube, nowMs);
       if (tube.open && tube.ready.top !== NO_SLOT && this.waiters.longest(tube) !== undefined)
         resumed.push(tube);
+      if (this.waiters.fills > 0) filling.push(tube);
     }
     for (let tube = resumed.first; tube !== undefined; tube = resumed.first) {
       if (this.#serveOne(tube, nowMs)) resumed.firstServed();
       else resumed.pop();
     }
+    for (const tube of filling) this.#serveFills(tube, nowMs);
   }
 
   /** Serves tubes whose rate limiters or groups have tokens again. */
@@ -212,10 +216,7 @@ export class QueueCore extends ShardState {
       if (warns) this.effects.deadlineSoon(session);
       else this.effects.timedOut(session);
     } else if (waitEnds && session.waiting === Waiting.Shared) {
-      // Report it once: the acceptor either ends the wait or sets a new deadline.
-      session.timeoutAtMs = Number.POSITIVE_INFINITY;
-      this.sessionTimers.setForTimeout(session);
-      this.effects.waitDue(session);
+      this.#tell(session);
       return;
     }
     this.sessionTimers.set(session);
@@ -878,8 +879,8 @@ export class QueueCore extends ShardState {
   }
 
   /** Ends this shard's part of a shared wait that ended elsewhere. */
-  stopSharedWait(session: Session): void {
-    if (session.waiting === Waiting.Shared) this.waiters.end(session);
+  stopSharedWait(session: Session, nowMs: number): void {
+    if (session.waiting === Waiting.Shared) this.#endWait(session, nowMs);
     this.sessionTimers.set(session);
   }
 
@@ -905,9 +906,16 @@ export class QueueCore extends ShardState {
   }
 
   /** Ends the wait of a session whose connection is gone, without an effect. */
-  abandonWait(session: Session): void {
-    if (session.waiting !== Waiting.No) this.waiters.end(session);
+  abandonWait(session: Session, nowMs: number): void {
+    if (session.waiting !== Waiting.No) this.#endWait(session, nowMs);
     this.sessionTimers.set(session);
+  }
+
+  /** Ends a wait. If its acceptor was about to count, the others may count in its place. */
+  #endWait(session: Session, nowMs: number): void {
+    const { isTold } = session;
+    this.waiters.end(session);
+    if (isTold) this.#serveFillsOf(session, nowMs);
   }
 
   #startWaiting(session: Session, waiting: Waiting, timeoutAtMs: number): void {
@@ -918,6 +926,106 @@ export class QueueCore extends ShardState {
     this.waiters.begin(session, waiting, timeoutAtMs);
     this.sessionTimers.set(session);
     assert(session.timer.atMs <= timeoutAtMs, "a wait ends at its timeout at the latest");
+  }
+
+  // --- batches that fill -------------------------------------------------------------------------
+  //
+  // A session that waits for a batch to fill gets no job: its acceptor counts the ready jobs of all
+  // shards, and each shard tells it when to count again. Of the sessions that wait for jobs of one
+  // tube, one at a time is told. The next one is examined when the acceptor has taken its jobs, or
+  // waits on: otherwise all would count for the jobs that the first one takes.
+
+  /** Returns how many jobs are ready in those watched tubes that give one now. */
+  readyFor(session: Session): number {
+    const { watches } = session;
+    const { readyTubes } = this.queues;
+    let ready = 0;
+    this.looks += Math.min(watches.size, readyTubes.length);
+    if (watches.size <= readyTubes.length) {
+      for (const tube of watches.keys()) if (this.gives(tube)) ready += tube.jobsIn(JobState.Ready);
+    } else {
+      for (const tube of readyTubes)
+        if (watches.has(tube) && this.gives(tube)) ready += tube.jobsIn(JobState.Ready);
+    }
+    return ready;
+  }
+
+  /**
+   * Lets the session wait, or wait on, until `fillsAt` of its jobs are ready here, until `lingerMs`
+   * after the first of them, or until `timeoutAtMs`. Then its acceptor is told once.
+   */
+  waitToFill(session: Session, fillsAt: number, lingerMs: number, timeoutAtMs: number, nowMs: number): void {
+    assert(fillsAt > 0, "a batch that is full waits for no job");
+    this.runDue(nowMs);
+    session.fillsAt = fillsAt;
+    if (session.waiting === Waiting.No) this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
+    else this.waiters.renewFill(session);
+    session.isTold = false;
+    session.lingerMs = lingerMs;
+    session.lingerEndsAtMs = Number.POSITIVE_INFINITY;
+    session.timeoutAtMs = timeoutAtMs;
+    this.sessionTimers.set(session);
+    this.#serveFillsOf(session, nowMs);
+  }
+
+  /** Examines all waits for batches from the tubes of this session. */
+  #serveFillsOf(session: Session, nowMs: number): void {
+    if (this.waiters.fills === 0) return;
+    const { watches } = session;
+    const { readyTubes } = this.queues;
+    this.looks += Math.min(watches.size, readyTubes.length);
+    const tubes = watches.size <= readyTubes.length ? watches.keys() : readyTubes;
+    for (const tube of tubes) {
+      const waiters = watches.has(tube) && this.gives(tube) ? this.waiters.of(tube) : undefined;
+      if (waiters !== undefined) this.#compareFills(waiters, nowMs);
+    }
+  }
+
+  /** Examines the waits for batches from a tube that may have got a job. */
+  #serveFills(tube: Tube, nowMs: number): void {
+    const waiters = this.waiters.of(tube);
+    if (waiters?.fills === undefined || tube.jobsIn(JobState.Ready) < waiters.fillsAt) return;
+    if (this.gives(tube)) this.#compareFills(waiters, nowMs);
+  }
+
+  /** Tells the first session whose batch may be full, unless one is told already. */
+  #compareFills(waiters: TubeWaiters, nowMs: number): void {
+    const { fills } = waiters;
+    if (fills === undefined) return;
+    this.looks += fills.size;
+    let isOneTold = false;
+    waiters.fillsAt = Number.POSITIVE_INFINITY;
+    for (const session of fills) {
+      this.#beginLinger(session, nowMs);
+      isOneTold ||= session.isTold;
+      // Jobs of other tubes count, too.
+      const fillsAt = session.watches.size === 1 ? session.fillsAt : 0;
+      waiters.fillsAt = Math.min(waiters.fillsAt, fillsAt);
+    }
+    if (isOneTold) return;
+    for (const session of fills) {
+      if (this.readyFor(session) < session.fillsAt) continue;
+      this.#tell(session);
+      return;
+    }
+  }
+
+  #beginLinger(session: Session, nowMs: number): void {
+    if (session.lingerMs === Number.POSITIVE_INFINITY || session.isTold) return;
+    session.lingerEndsAtMs = nowMs + session.lingerMs;
+    session.lingerMs = Number.POSITIVE_INFINITY;
+    session.timeoutAtMs = Math.min(session.timeoutAtMs, session.lingerEndsAtMs);
+    this.sessionTimers.set(session);
+  }
+
+  /** Reports once that a shared wait is due: the acceptor either ends it or sets a new deadline. */
+  #tell(session: Session): void {
+    assert(session.waiting === Waiting.Shared, "only a shared wait is decided by an acceptor");
+    session.timeoutAtMs = Number.POSITIVE_INFINITY;
+    this.sessionTimers.setForTimeout(session);
+    if (session.isTold) return;
+    session.isTold = session.fillsAt > 0;
+    this.effects.waitDue(session);
   }
 
   // --- reservations ------------------------------------------------------------------------------
@@ -992,6 +1100,7 @@ export class QueueCore extends ShardState {
     while (tube.open && tube.ready.top !== NO_SLOT && this.#serveOne(tube, nowMs)) {
       // while there are a job and a waiter
     }
+    if (this.waiters.fills > 0) this.#serveFills(tube, nowMs);
   }
 
   /** Serves a tube after a reservation ended: under a limit, another job may now be available. */
@@ -1275,7 +1384,7 @@ export class QueueCore extends ShardState {
    */
   giveBack(session: Session, stepsMax: number, nowMs: number): boolean {
     this.runDue(nowMs);
-    if (session.waiting !== Waiting.No) this.waiters.end(session);
+    if (session.waiting !== Waiting.No) this.#endWait(session, nowMs);
     const { heldInOrder } = session;
     const end = session.endsWithServer ? ENDS.Stopped : ENDS.Disconnected;
     let steps = 0;

@@ -92,7 +92,7 @@ export const RequestOp = {
   /**
    * Take those of the jobs that are still there. The body has each id as float64 and its pri as
    * uint32. Answered with Gathered; with the flag Whole, with the client's reply, or with Absent if
-   * none is left.
+   * none is left. Without a body: take what a batch within the limits gets here now.
    */
   TakeBatch: COMMAND_OPS + 21,
   /**
@@ -201,6 +201,13 @@ export const WaitView = {
     message.atMs = timeoutAtMs;
   },
   timeoutAtMs: ({ atMs }: Request): number => atMs,
+  /** For a batch that fills: when to count again. `fillsAt` is 0 for all other waits. */
+  fillBatch(message: Request, fillsAt: number, lingerMs: number): void {
+    message.count = fillsAt;
+    message.id = lingerMs;
+  },
+  fillsAt: ({ count }: Request): number => count,
+  lingerMs: ({ id }: Request): number => id,
 };
 
 /** The command reserve-batch, CollectBatch and Abort. `jobsMax` is the count on the wire. */
@@ -214,6 +221,11 @@ export const BatchView = {
   },
   jobsMax: ({ count }: Request): number => count,
   bytesMax: ({ bodyBytes }: Request): number => bodyBytes,
+  /** CollectBatch: count the ready jobs. TakeBatch without a list: take none if there are fewer. */
+  setMin(message: Request, min: number): void {
+    message.pri = min;
+  },
+  min: ({ pri }: Request): number => pri,
   setNumber(message: Request, number: number): void {
     message.waitNumber = number;
   },

@@ -250,8 +250,13 @@ export const WaitDueView = { waitNumber: ({ value }: SignalWords): number => val
 
 /** Candidates. */
 export const CandidatesView = {
+  word: (isCut: boolean, ready: number): number => Number(isCut) + ready * 2,
   /** Whether there are more than fit in the message. */
-  isCut: ({ value }: SignalWords): boolean => value !== 0,
+  isCut: ({ pri }: SignalWords): boolean => pri % 2 !== 0,
+  /** The number of ready jobs, if the request asks for it. */
+  ready: ({ pri }: SignalWords): number => pri >>> 1,
+  /** When a batch that fills here has waited long enough after its first job; or Infinity. */
+  lingerEndsAtMs: ({ value }: SignalWords): number => value,
   /** Writes the entry at `at`. `isLost` means that the job was lost before. */
   write(view: DataView, at: number, id: number, pri: number, bodyBytes: number, isLost: boolean): void {
     view.setFloat64(at, id, true);

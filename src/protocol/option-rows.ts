@@ -19,6 +19,8 @@ export const OptionTag = {
   Tubes: 8,
   Abort: 9,
   WithMeta: 14,
+  Min: 15,
+  Linger: 16,
   Pri: 10,
   Delay: 11,
   Ttr: 12,
@@ -123,6 +125,19 @@ export const batchAbort: OptionRow = {
   kind: OptionKind.Word,
   words: ["yes"],
   usage: "yes",
+};
+export const batchMin: OptionRow = {
+  name: "min",
+  tag: OptionTag.Min,
+  kind: OptionKind.Number,
+  min: 1,
+  usage: "<jobs>",
+};
+export const batchLinger: OptionRow = {
+  name: "linger",
+  tag: OptionTag.Linger,
+  kind: OptionKind.Duration,
+  usage: "<duration>",
 };
 export const batchMeta: OptionRow = {
   name: "meta",

@@ -1084,7 +1084,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
     if (!this.slicedCommands.takesTurn(giveBack.jobs)) {
       // The cleanup may have to wait for its turn, and a client that is gone must get no job until
       // then.
-      this.engine.abandonWait(session.engineSession);
+      this.engine.abandonWait(session.engineSession, this.nowMs);
       this.slicedCommands.join(session, giveBack);
       return;
     }

@@ -112,6 +112,22 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     assert.deepEqual((await jobsOf(queue, tube)).buried, 0);
   });
 
+  testOurs("waits until a batch is full, or has waited long enough", "reserve-batch", async (t) => {
+    const [queue, tube] = await open(t);
+    const waiting = queue.reserveMany(10, { min: 3, linger: 60 });
+    await queue.putMany(tube, ["a", "b"]);
+    // On the connection of the job, other commands would end the wait.
+    await queue.reserve({ timeout: 1 }).then((job) => job!.release());
+    await queue.put(tube, "c");
+    assert.deepEqual((await waiting).map(textOf), ["a", "b", "c"]);
+    await queue.put(tube, "d");
+    const few = await queue.reserveMany(10, { min: 3, linger: 0.01 });
+    assert.deepEqual(few.map(textOf), ["d"]);
+    assert.deepEqual(await queue.reserveMany(10, { linger: 60, timeout: 0.01 }), []);
+    await assert.rejects(queue.reserveMany(2, { min: 3 }), /^RangeError: min is 3, more than 2 jobs$/);
+    await assert.rejects(queue.reserveMany(2, { min: 0.5 }), /^RangeError: min is 0.5, not a number/);
+  });
+
   testOurs("takes as much context as the server", "name", async (t) => {
     const [queue, tube] = await open(t);
     const names = ["a", "b", "c", "d", "e"];

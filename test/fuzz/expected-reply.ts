@@ -327,6 +327,8 @@ function meaningOfSetTube(rest: string): LineMeaning {
 const isYes: IsValue = (value) => value === "yes";
 const BATCH_OPTIONS: Options = {
   bytes: numberTo(U32_MAX, 1n),
+  min: numberTo(U32_MAX, 1n),
+  linger: isDuration,
   tubes: isYes,
   meta: isYes,
   abort: isYes,

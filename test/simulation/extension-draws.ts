@@ -90,6 +90,7 @@ export class ExtensionDraws {
           bytesMax: random.pick([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 5, 30, 2000]),
           tubes: random.chance(0.3),
           mayAbort: random.chance(0.5),
+          ...this.#fill(),
         });
       case "deleteBatch":
         return command.deleteBatch(
@@ -144,6 +145,13 @@ export class ExtensionDraws {
       default:
         return command.wrongOption(this.#simulation.tube(), this.#simulation.body());
     }
+  }
+
+  /** How long a batch waits to fill. */
+  #fill(): { min?: number; linger?: number | undefined } {
+    const { random, fills } = this.#simulation;
+    if (!fills) return {};
+    return { min: random.pick([1, 2, 2, 3, 3, 5, 12]), linger: random.pick([undefined, 0, 0.5, 1, 1, 3]) };
   }
 
   /**

@@ -57,6 +57,11 @@ export interface SimulationOptions {
    */
   readonly cancels?: boolean;
   /**
+   * Whether batches wait until they are full; every sixth run by default if `extensions` is left
+   * out.
+   */
+  readonly fills?: boolean;
+  /**
    * Whether the wall clock is set while servers run, and is wrong at some starts, where there is a
    * log; in every fourth run by default if `extensions` is left out.
    */
@@ -107,6 +112,8 @@ export class SimulationState {
   readonly duplicates: boolean;
   /** Whether clients cancel jobs, and report the progress of theirs. */
   readonly cancels: boolean;
+  /** Whether batches wait until they are full. */
+  readonly fills: boolean;
   readonly clockSteps: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
@@ -179,6 +186,7 @@ export class SimulationState {
     this.log = isLogged ? new SimulatedLog(random, wallClock) : undefined;
     this.duplicates = this.policies && this.#has(options.duplicates, 8, 11);
     this.cancels = this.#has(options.cancels, 6, 8);
+    this.fills = this.#has(options.fills, 2, 6);
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;

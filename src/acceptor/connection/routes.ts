@@ -18,7 +18,7 @@ import {
 import { originsText } from "../../message/topology.ts";
 import { type CommandParser, Syntax } from "../../protocol/command-parser.ts";
 import { LEAVES_OUT_TEXTS, Op, ROUTE_OF, Route } from "../../protocol/commands.ts";
-import { BATCH_BYTES_MAX, U32_MAX } from "../../protocol/limits.ts";
+import { BATCH_BYTES_MAX, BATCH_JOBS_MAX, U32_MAX } from "../../protocol/limits.ts";
 import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import {
@@ -33,6 +33,7 @@ import { type Request, ReserveOrder } from "../../protocol/request.ts";
 import { isEveryTube } from "../../protocol/tube-name.ts";
 import { UNKNOWN_SHARD } from "../../ring/shared-words.ts";
 import { AwaitAcks, MoveUse, SetPattern } from "../fanout/await-acks.ts";
+import { BatchFill, type FillTerms } from "../fanout/batch-fill.ts";
 import { DeleteBatch, onlyShardOf } from "../fanout/delete-batch.ts";
 import { FindSchedule } from "../fanout/find-job.ts";
 import { type GatheredList, ListAllJobs, ListSchedules } from "../fanout/gathered-list.ts";
@@ -82,6 +83,14 @@ function readBatchOptions(request: Request): boolean {
   return mayAbort;
 }
 
+/** Returns what a reserve-batch waits for, if that is more than one job. */
+function readFill({ options, count, timeoutMs }: Request): FillTerms | undefined {
+  const lingerMs = optionNumber(options, OptionTag.Linger);
+  const min = optionNumber(options, OptionTag.Min) ?? (lingerMs === undefined ? 1 : BATCH_JOBS_MAX);
+  if (min === 1 || count === 1 || timeoutMs <= 0) return undefined;
+  return { min: Math.min(min, count), lingerMs: lingerMs ?? Number.POSITIVE_INFINITY };
+}
+
 /** Notes that the client's next byte aborts the batch that was just sent. */
 function beginAbortable(client: ClientState, replies: Replies): void {
   replies.abortable = client.nextBatchNumber;
@@ -103,11 +112,18 @@ export function abortBatch({ acceptor, replies }: RoutedConnection): void {
 }
 
 /** Returns the picker of a reserve-batch over several shards. */
-function batchPicker({ acceptor, client, replies }: RoutedConnection, request: Request): PickBatch {
+function batchPicker(
+  { acceptor, client, replies }: RoutedConnection,
+  request: Request,
+  terms: FillTerms | undefined,
+  shards: readonly number[],
+): PickBatch {
+  const watched = shards.filter((shard) => client.watched.watches(shard));
   const limits = {
     jobsMax: BatchView.jobsMax(request),
     bytesMax: BatchView.bytesMax(request),
     details: request.flags & BATCH_DETAILS,
+    fill: terms === undefined ? undefined : new BatchFill(terms, watched),
   };
   return new PickBatch(replies, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);
 }
@@ -264,18 +280,21 @@ function refusal(syntax: Syntax, { unknownOption }: CommandParser): Uint8Array {
 function reserve(connection: RoutedConnection, request: Request): boolean {
   const { client, replies } = connection;
   if (request.op === Op.Reserve) request.timeoutMs = Number.POSITIVE_INFINITY;
+  const isBatch = request.op === Op.ReserveBatch;
+  const fill = isBatch && !replies.isHalfClosed ? readFill(request) : undefined;
   // A batch with timeout 0 has no wait to abort, whether or not the next bytes are there.
-  const mayAbort = request.op === Op.ReserveBatch && readBatchOptions(request) && request.timeoutMs > 0;
+  const mayAbort = isBatch && readBatchOptions(request) && request.timeoutMs > 0;
   const shard = client.watched.onlyShard;
   // A shard would answer at once, before it learns that bytes after the batch abort it.
   const endsHere = mayAbort && replies.isHalfClosed;
   const alone =
     !endsHere &&
+    fill === undefined &&
     client.watched.shardCount === 1 &&
     replies.holding.within(shard) &&
     !replies.mayHoldElsewhere;
   if (mayAbort && alone) BatchView.setNumber(request, client.nextBatchNumber);
-  const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request);
+  const taken = alone ? reserveAlone(connection, shard, request) : reserveShared(connection, request, fill);
   if (!taken) return false;
   replies.becomeWorker();
   if (mayAbort) beginAbortable(client, replies);
@@ -292,7 +311,7 @@ function reserveAlone({ replies }: RoutedConnection, shard: number, request: Req
   return true;
 }
 
-function reserveShared(connection: RoutedConnection, request: Request): boolean {
+function reserveShared(connection: RoutedConnection, request: Request, fill: FillTerms | undefined): boolean {
   const { acceptor, client, replies } = connection;
   if (!replies.isIdle) return false;
   const { op, timeoutMs } = request;
@@ -301,7 +320,8 @@ function reserveShared(connection: RoutedConnection, request: Request): boolean 
   for (let shard = 0; shard < acceptor.shards; shard++) {
     if (client.watched.watches(shard) || replies.holding.has(shard)) shards.push(shard);
   }
-  const picker = op === Op.ReserveBatch ? batchPicker(connection, request) : singlePicker(connection);
+  const picker =
+    op === Op.ReserveBatch ? batchPicker(connection, request, fill, shards) : singlePicker(connection);
   const waitMs = replies.isHalfClosed ? 0 : timeoutMs;
   return replies.begin(new SharedReserve(replies, shards, waitMs, picker));
 }

@@ -17,6 +17,7 @@ import {
 import { BATCH_BYTES_MAX, META_TEXT_BYTES_MAX, TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import type { Request, Span } from "../../protocol/request.ts";
 import type { WatchOrder } from "../state/watch-list.ts";
+import type { BatchFill } from "./batch-fill.ts";
 import { type ConversationHost, SerialQueue, type Signal } from "./conversation.ts";
 import type { ListReplies, PiecedReply } from "./list-reply.ts";
 import { Next, type Picker } from "./shared-reserve.ts";
@@ -171,6 +172,7 @@ interface BatchRequest {
   readonly bytesMax: number;
   /** Some of BATCH_DETAILS. */
   readonly details: number;
+  readonly fill?: BatchFill | undefined;
 }
 
 interface Candidate {
@@ -267,9 +269,14 @@ export class PickBatch implements Picker {
 
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
+    this.#limit(message);
+    if (this.fill !== undefined) BatchView.setMin(message, 1);
+    this.#tellFloor(message);
+  }
+
+  #limit(message: Request): void {
     BatchView.limitJobs(message, this.#request.jobsMax);
     BatchView.limitBytes(message, this.#bytesMax());
-    this.#tellFloor(message);
   }
 
   fillWait(message: Request): void {
@@ -279,6 +286,10 @@ export class PickBatch implements Picker {
 
   #tellFloor(message: Request): void {
     if (this.#watchOrder !== undefined) FloorView.fill(message, this.#watchOrder.floor);
+  }
+
+  get fill(): BatchFill | undefined {
+    return this.#request.fill;
   }
 
   get isOutdated(): boolean {
@@ -294,6 +305,7 @@ export class PickBatch implements Picker {
     assert(signal.kind === ResponseKind.Candidates, "a shard answers a request for candidates with a list");
     this.#watchOrder?.raiseFloor(TurnsView.floor(signal.payload));
     this.#lists.push(new CandidateList(signal, this.#watchOrder !== undefined));
+    this.fill?.note(signal);
   }
 
   take(): boolean {
@@ -302,6 +314,7 @@ export class PickBatch implements Picker {
     if (shares.size === 0) return false;
     const isWhole = shares.size === 1;
     const isSingle = this.#order.length === 1;
+    if (isWhole && this.#takesFull([...shares.keys()][0]!)) return true;
     for (const [shard, { listed }] of shares) {
       const take = this.#host.message(RequestOp.TakeBatch);
       take.flags =
@@ -317,6 +330,22 @@ export class PickBatch implements Picker {
       this.#host.post(shard, take);
     }
     if (!isWhole) this.#expect(shares);
+    return true;
+  }
+
+  /**
+   * Has one shard take a whole batch that fills, unless jobs are missing by then. Between several
+   * shards with tubes by weight, only the list tells whose turn it is.
+   */
+  #takesFull(shard: number): boolean {
+    const { fill } = this;
+    if (fill === undefined || !fill.isOnlyOn(shard)) return false;
+    if (this.#watchOrder !== undefined && !fill.isOnOneShard) return false;
+    const take = this.#host.message(RequestOp.TakeBatch);
+    take.flags = RequestFlag.Batch | this.#request.details;
+    this.#limit(take);
+    BatchView.setMin(take, fill.takesFrom);
+    this.#host.post(shard, take);
     return true;
   }
 

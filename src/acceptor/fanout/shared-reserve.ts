@@ -15,6 +15,7 @@ import { DEADLINE_MARGIN_MS } from "../../protocol/limits.ts";
 import { Reply } from "../../protocol/reply.ts";
 import { type Request, ReserveOrder, type Span } from "../../protocol/request.ts";
 import type { WatchOrder } from "../state/watch-list.ts";
+import type { BatchFill } from "./batch-fill.ts";
 import type { Conversation, ConversationHost, SerialQueue, Signal } from "./conversation.ts";
 
 /** The next step after a shard that was asked to give jobs has answered. */
@@ -39,6 +40,8 @@ export interface Picker {
   note(signal: Signal): void;
   /** Whether the answers show that all shards have to be asked again before a choice. */
   readonly isOutdated?: boolean;
+  /** What the batch waits for, if it waits for more than a job. */
+  readonly fill?: BatchFill | undefined;
   /** Adds to the message that makes a shard wait for one job. */
   fillWait?(message: Request): void;
   /** Asks shards for the best of their candidates. Returns false if there are none. */
@@ -75,6 +78,8 @@ export interface Picker {
 //   timeout expired. All shards run their due timers first, because a job that becomes ready at the
 //   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and
 //   answers.
+// A batch that fills (batch-fill.ts) goes from Collecting to Waiting while jobs are missing. No
+// shard claims that wait: a report makes the acceptor collect again, and the shards wait meanwhile.
 //
 // The guarantee: a job that was ready when the reserve arrived, and stays ready, is never passed
 // over for a worse one. Such a job is its shard's candidate or worse than that candidate, and the
@@ -99,6 +104,8 @@ export class SharedReserve implements Conversation {
   #waitNumber = 0;
   #mayWait: boolean;
   #hadBarrier: boolean;
+  /** Whether shards wait for a batch to fill. */
+  #isFilling = false;
   /** RESERVED has arrived while answers to a recheck were still in flight. */
   #answered = false;
   /** The client has sent more bytes, which abort an abortable reserve. */
@@ -118,8 +125,7 @@ export class SharedReserve implements Conversation {
   onSignal(signal: Signal): void {
     const { shard, kind, soonestMs } = signal;
     if (kind === ResponseKind.WaitDue) {
-      const waitNumber = WaitDueView.waitNumber(signal);
-      if (this.#state === State.Waiting && waitNumber === this.#waitNumber) this.#recheck();
+      this.#onDue(WaitDueView.waitNumber(signal));
       return;
     }
     const participant = this.#participants.find((each) => each.shard === shard);
@@ -135,6 +141,12 @@ export class SharedReserve implements Conversation {
       else if (this.#state === State.AwaitingBarrier) this.#collect();
       else this.#endIfDue();
     }
+  }
+
+  #onDue(waitNumber: number): void {
+    if (this.#state !== State.Waiting || waitNumber !== this.#waitNumber) return;
+    if (this.#picker.fill === undefined) this.#recheck();
+    else if (this.#host.claimWait(waitNumber)) this.#collect();
   }
 
   /** Handles RESERVED, either from Take or from the shard that claimed the wait. */
@@ -201,22 +213,36 @@ export class SharedReserve implements Conversation {
 
   #collected(): void {
     if (this.#picker.isOutdated === true) this.#collect();
-    else this.#choose();
+    else if (this.#mayTake()) this.#choose();
+    else {
+      this.#picker.queue?.leave(this);
+      this.#wait();
+    }
+  }
+
+  /** Returns whether the jobs that are ready go now, even if a batch is not full. */
+  #mayTake(): boolean {
+    const { fill } = this.#picker;
+    if (fill === undefined) return true;
+    const nowMs = this.#host.nowMs();
+    if (nowMs >= this.#timeoutAtMs) this.#mayWait = false;
+    return fill.isDue(nowMs) || !this.#mayWait || this.#inMargin();
   }
 
   #choose(): void {
     this.#state = State.Taking;
     const takes = this.#picker.take();
+    if (takes) this.#endFilling();
     // Leave only now, so that the questions of the next reserve follow the messages just posted.
     this.#picker.queue?.leave(this);
     if (!takes) this.#noJob();
   }
 
   #noJob(): void {
-    if (this.#inMargin()) this.#host.finishConversation(Reply.deadlineSoon);
-    else if (this.#isAborted) this.#host.finishConversation(Reply.aborted);
+    if (this.#inMargin()) this.#end(Reply.deadlineSoon);
+    else if (this.#isAborted) this.#end(Reply.aborted);
     else if (!this.#mayWait && !this.#hadBarrier) this.#awaitBarrier();
-    else if (!this.#mayWait) this.#host.finishConversation(Reply.timedOut);
+    else if (!this.#mayWait) this.#end(Reply.timedOut);
     else this.#wait();
   }
 
@@ -230,12 +256,18 @@ export class SharedReserve implements Conversation {
   #wait(): void {
     this.#state = State.Waiting;
     this.#waitNumber = this.#host.openWait();
+    const { fill } = this.#picker;
+    this.#isFilling = fill !== undefined;
+    // A wait that has begun ends without a barrier.
+    if (this.#isFilling) this.#hadBarrier = true;
+    const endsAtMs = Math.min(this.#timeoutAtMs, fill?.lingerEndsAtMs ?? Number.POSITIVE_INFINITY);
     let lead = true;
     for (const participant of this.#participants) {
       const wait = this.#host.message(RequestOp.WaitShared);
       wait.flags = lead ? RequestFlag.Lead : 0;
-      this.#picker.fillWait?.(wait);
-      WaitView.fill(wait, this.#waitNumber, lead ? this.#timeoutAtMs : Number.POSITIVE_INFINITY);
+      if (fill === undefined) this.#picker.fillWait?.(wait);
+      else fill.fillWait(wait, participant.shard);
+      WaitView.fill(wait, this.#waitNumber, lead ? endsAtMs : Number.POSITIVE_INFINITY);
       this.#host.post(participant.shard, wait);
       lead = false;
     }
@@ -265,8 +297,19 @@ export class SharedReserve implements Conversation {
   }
 
   #finish(reply: Uint8Array): void {
+    this.#isFilling = false;
     this.#stopWaits();
     this.#host.finishConversation(reply);
+  }
+
+  #end(reply: Uint8Array): void {
+    this.#endFilling();
+    this.#host.finishConversation(reply);
+  }
+
+  #endFilling(): void {
+    if (this.#isFilling) this.#stopWaits();
+    this.#isFilling = false;
   }
 
   #stopWaits(): void {

@@ -90,6 +90,16 @@ export class Session {
   order: ReadyOrder | undefined;
   /** Shares of its tubes, once it has given one a weight or chosen an order of reserves. */
   turns: TubeTurns | undefined;
+  /**
+   * While it waits for a batch to fill: with this many ready jobs its acceptor counts again.
+   * Otherwise 0.
+   */
+  fillsAt = 0;
+  /** How long that wait lasts from the first ready job on; Infinity if that is no matter here. */
+  lingerMs: number = Number.POSITIVE_INFINITY;
+  lingerEndsAtMs: number = Number.POSITIVE_INFINITY;
+  /** Whether its acceptor has been told to count, and has not decided yet. */
+  isTold = false;
   /** Whether its client can't send any more, so that it never waits. */
   halfClosed = false;
   /** Whether it ends because the server stops. If so, the jobs that it holds have not failed. */

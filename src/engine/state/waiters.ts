@@ -106,12 +106,16 @@ class WideWaiters {
 // The waiters of one tube. `Waiters` keeps such objects by tube, so that tubes need not know
 // sessions, which know tubes.
 
-class TubeWaiters {
+export class TubeWaiters {
   /** Waiting sessions with few watched tubes, longest wait first. */
   first: Watch | undefined;
   last: Watch | undefined;
   /** Sessions with many watched tubes, waiting or not; created for the first one. */
   wide: WideWaiters | undefined;
+  /** Sessions that wait for a batch to fill, longest wait first; created for the first one. */
+  fills: Set<Session> | undefined;
+  /** Fewer ready jobs than this, in this tube, end none of those waits. */
+  fillsAt = 0;
 
   append(watch: Watch): void {
     assert(this.last !== watch, "a watch is linked once");
@@ -157,6 +161,8 @@ export class Waiters {
   size = 0;
   /** Number of those that wait on this shard alone. */
   alone = 0;
+  /** Number of those that wait for a batch to fill. They get no job; their acceptor takes it. */
+  fills = 0;
   /** Number of watches of all sessions. */
   watches = 0;
   /** Number of shares of all sessions: see tube-turns.ts. */
@@ -223,8 +229,9 @@ export class Waiters {
     if (waiting === Waiting.Alone) this.alone++;
     session.timeoutAtMs = timeoutAtMs;
     session.waitOrder = this.#nextOrder++;
-    session.linkedInTubes = session.watches.size <= NARROW_WATCHES_MAX;
-    if (session.linkedInTubes)
+    session.linkedInTubes = session.fillsAt > 0 || session.watches.size <= NARROW_WATCHES_MAX;
+    if (session.fillsAt > 0) this.#beginFill(session);
+    else if (session.linkedInTubes)
       for (const watch of session.watches.values()) this.#openOf(watch.tube).append(watch);
     else this.#beginWide(session);
   }
@@ -237,7 +244,8 @@ export class Waiters {
     assert(this.alone >= 0 && this.alone <= this.size, "waits are counted");
     session.waiting = Waiting.No;
     session.timeoutAtMs = Number.POSITIVE_INFINITY;
-    if (session.linkedInTubes)
+    if (session.fillsAt > 0) this.#endFill(session);
+    else if (session.linkedInTubes)
       for (const watch of session.watches.values()) this.#openOf(watch.tube).remove(watch);
     else this.#endWide(session);
   }
@@ -266,6 +274,7 @@ export class Waiters {
       const { session } = wide.at(position);
       if (!session.linkedInTubes && this.#waits(session)) count++;
     }
+    if (waiters?.fills !== undefined) for (const session of waiters.fills) if (this.#waits(session)) count++;
     return count;
   }
 
@@ -283,6 +292,34 @@ export class Waiters {
       session.waiting === Waiting.Alone ||
       (session.waiting === Waiting.Shared && this.#effects.stillWaiting(session))
     );
+  }
+
+  // --- batches that fill ----------------------------------------------------------------------
+
+  #beginFill(session: Session): void {
+    this.fills++;
+    for (const { tube } of session.watches.values()) {
+      const waiters = this.#openOf(tube);
+      waiters.fills ??= new Set();
+      waiters.fills.add(session);
+      waiters.fillsAt = 0;
+    }
+  }
+
+  /** Has the tubes of a session that waits for a batch compare all their waiters. */
+  renewFill(session: Session): void {
+    assert(session.fillsAt > 0 && session.waiting === Waiting.Shared, "only such a wait is renewed");
+    for (const { tube } of session.watches.values()) this.#openOf(tube).fillsAt = 0;
+  }
+
+  #endFill(session: Session): void {
+    this.fills--;
+    assert(this.fills >= 0, "waits for batches are counted");
+    session.fillsAt = 0;
+    session.isTold = false;
+    session.lingerMs = Number.POSITIVE_INFINITY;
+    session.lingerEndsAtMs = Number.POSITIVE_INFINITY;
+    for (const { tube } of session.watches.values()) this.#openOf(tube).fills?.delete(session);
   }
 
   // --- sessions with many tubes ---------------------------------------------------------------

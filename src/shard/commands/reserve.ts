@@ -164,18 +164,25 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
   engine.raiseFloor(session.engineSession, FloorView.floor(request));
   const places = session.engineSession.turns?.decides === true ? [] : undefined;
+  const counts = BatchView.min(request) > 0;
   const run = (atMs: number): void => {
     const slots: number[] = [];
     const isCut = engine.batchReserves.list(session.engineSession, limits, atMs, slots, places);
     assert(slots.length <= limits.jobsMax, "a list has no more candidates than were asked for");
     assert(places === undefined || places.length === slots.length, "each candidate has its place");
-    replies.candidates(session, slots, isCut, places);
+    const ready = counts ? engine.readyFor(session.engineSession) : 0;
+    replies.candidates(session, slots, isCut, places, ready);
   };
   slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
 };
 
-export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs }, session, request) => {
+export const takeBatch: ShardCommand = (shard, session, request) => {
+  const { engine, replies, slicedCommands, nowMs } = shard;
   const { body, flags } = request;
+  if (body.length === 0) {
+    fillBatch(shard, session, request);
+    return;
+  }
   const floor = FloorView.floor(request);
   const listed = listedOf(body);
   const details = flags & BATCH_DETAILS;
@@ -195,6 +202,26 @@ export const takeBatch: ShardCommand = ({ engine, replies, slicedCommands, nowMs
   };
   slicedCommands.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };
+
+/** Takes the whole of a batch that fills, unless other clients have taken jobs since the count. */
+function fillBatch(
+  { engine, replies, slicedCommands, nowMs }: CommandShard,
+  session: ShardSession,
+  request: Request,
+): void {
+  const client = session.engineSession;
+  const limits = limitsOf(request);
+  const details = request.flags & BATCH_DETAILS;
+  const min = BatchView.min(request);
+  const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
+  const run = (atMs: number): void => {
+    const slots: number[] = [];
+    if (engine.batchReserves.takeFull(client, limits, min, atMs, slots) > 0)
+      replies.batch(session, slots, details);
+    else replies.signal(session, ResponseKind.Absent);
+  };
+  slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
+}
 
 function limitsOf(request: Request): BatchLimits {
   return { jobsMax: BatchView.jobsMax(request), bytesMax: BatchView.bytesMax(request) };
@@ -251,16 +278,19 @@ export const waitShared: ShardCommand = (shard, session, request) => {
   const client = session.engineSession;
   if (client.turns !== undefined) shard.engine.raiseFloor(client, FloorView.floor(request));
   if (session.leadsWait) shard.leadWaits.add(session);
-  shard.engine.waitShared(client, WaitView.timeoutAtMs(request), shard.nowMs);
+  const timeoutAtMs = WaitView.timeoutAtMs(request);
+  const fillsAt = WaitView.fillsAt(request);
+  if (fillsAt === 0) shard.engine.waitShared(client, timeoutAtMs, shard.nowMs);
+  else shard.engine.waitToFill(client, fillsAt, WaitView.lingerMs(request), timeoutAtMs, shard.nowMs);
 };
 
 /** A wait ends with one job, even the wait of a batch. */
 const ONE_JOB: BatchLimits = { jobsMax: 1, bytesMax: 0 };
 
-export const stopWait: ShardCommand = ({ engine, leadWaits }, session) => {
+export const stopWait: ShardCommand = ({ engine, leadWaits, nowMs }, session) => {
   leadWaits.delete(session);
   session.endBatch();
-  engine.stopSharedWait(session.engineSession);
+  engine.stopSharedWait(session.engineSession, nowMs);
 };
 
 export const recheck: ShardCommand = ({ engine, replies, nowMs }, session) => {

@@ -401,6 +401,7 @@ export class Replies {
     slots: readonly number[],
     isCut: boolean,
     places: readonly number[] | undefined,
+    ready: number,
   ): void {
     const port = this.#ports[session.acceptor]!;
     const { turns } = session.engineSession;
@@ -424,8 +425,10 @@ export class Replies {
       if (places !== undefined) TurnsView.writeEntryPlace(payload, at, places[index]!);
     }
     const flags = session.holdsFlag;
-    const isCutHere = isCut || count < slots.length ? 1 : 0;
-    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, payload.byteLength, isCutHere);
+    const word = CandidatesView.word(isCut || count < slots.length, ready);
+    const { lingerEndsAtMs } = session.engineSession;
+    const bytes = payload.byteLength;
+    port.beginSignal(ResponseKind.Candidates, flags, session.connectionSlot, bytes, lingerEndsAtMs, word);
     copyBytes(port.target, port.at, new Uint8Array(payload.buffer), 0, payload.byteLength);
   }
 

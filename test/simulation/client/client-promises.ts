@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { isBetter } from "../model/job-order.ts";
-import type { ModelJob } from "../model/model-types.ts";
+import type { ModelJob, Wait } from "../model/model-types.ts";
 import type { Pending, PendingCommands } from "./pending-commands.ts";
 
 export class ClientPromises {
@@ -62,7 +62,44 @@ export class ClientPromises {
       assert.ok(!wasInMargin, `${what} although it held a job in its last second when it asked`);
     }
     assert.equal(session.openWait, 0, `${what} while shards may still end the wait`);
-    this.checkPromise(pending, undefined);
+    // A batch that waits until it is full leaves jobs that are ready meanwhile.
+    const leavesJobs = reply === "ABORTED\r\n" || this.#client.halfClosed || this.#client.stopped;
+    if (!leavesJobs || (command.batch?.min ?? 1) === 1) this.checkPromise(pending, undefined);
+  }
+
+  /** At rest, a batch that waits until it is full lacks jobs; if some are ready, its time runs. */
+  checkFilling({ command }: Pending, waits: readonly Wait[], shards: number): void {
+    assert.ok(command.kind === "reserve" && command.batch !== undefined);
+    const { min = 1, linger = Number.POSITIVE_INFINITY, jobsMax } = command.batch;
+    const { model } = this.#client;
+    const nowMs = this.#client.nowMs();
+    let ready = 0;
+    for (let shard = 0; shard < shards; shard++)
+      ready += model.waiting.readyFor(this.#client.modelSession(), shard, nowMs);
+    const what = `client ${this.#client.name}: "${command.text}" waits with ${ready} ready jobs`;
+    assert.ok(ready < Math.min(min, jobsMax), what);
+    const endsAtMs = Math.min(...waits.map(({ timeoutAtMs }) => timeoutAtMs));
+    assert.ok(ready === 0 || endsAtMs <= nowMs + linger * 1000, `${what} and no end of its linger`);
+  }
+
+  /** A batch that waits until it is full has its jobs, unless its time is over. */
+  checkFull(pending: Pending): void {
+    const { command, given, isInParts, arrivedAtMs, arrivedEvent } = pending;
+    assert.ok(command.kind === "reserve" && command.batch !== undefined);
+    const { min = 1, linger = Number.POSITIVE_INFINITY, jobsMax, bytesMax } = command.batch;
+    const { model } = this.#client;
+    const session = this.#client.modelSession();
+    const nowMs = this.#client.nowMs();
+    if (given.length >= Math.min(min, jobsMax) || isInParts || Number.isFinite(bytesMax)) return;
+    if (nowMs >= arrivedAtMs + Math.min(linger * 1000, command.timeoutMs)) return;
+    if (session.expiredAt > arrivedEvent || model.connections.inMargin(session, nowMs)) return;
+    const cuts = ({ tube, state, reserves, releases, buries }: ModelJob): boolean =>
+      tube.groups !== undefined ||
+      tube.wasLimited ||
+      reserves - (state === "reserved" ? 1 : 0) > releases + buries;
+    const watched = [...model.jobs.values()].filter(({ tube }) => command.watched.includes(tube.name));
+    if (this.mayBeAborted(pending) || this.#client.halfClosed || watched.some(cuts)) return;
+    this.#client.fail(`"${command.text}" got ${given.length} jobs after ${nowMs - arrivedAtMs} ms`);
   }
 
   /** Returns whether the given job may go before one that stays ready, by the client's order. */

@@ -156,6 +156,7 @@ export class ClientReplies {
       given.length === 1 || bytes <= batch.bytesMax,
       `client ${this.#client.name}: "${command.text}" got ${bytes} bytes of bodies`,
     );
+    this.#client.promises.checkFull(pending);
     this.#client.promises.checkPromise(
       pending,
       given.toSorted((a, b) => a.pri - b.pri || a.id - b.id).at(-1),

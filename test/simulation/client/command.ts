@@ -40,6 +40,9 @@ interface Batch {
   readonly bytesMax: number;
   readonly tubes: boolean;
   readonly mayAbort: boolean;
+  /** How many jobs it waits for, and for how long after the first, in seconds. */
+  readonly min?: number;
+  readonly linger?: number | undefined;
 }
 
 export type Command = Common &
@@ -196,6 +199,8 @@ export function reserveBatch(
     ...(Number.isFinite(batch.bytesMax) ? [`bytes=${batch.bytesMax}`] : []),
     ...(batch.tubes ? ["tubes=yes"] : []),
     ...(batch.mayAbort ? ["abort=yes"] : []),
+    ...(batch.min === undefined ? [] : [`min=${batch.min}`]),
+    ...(batch.linger === undefined ? [] : [`linger=${batch.linger}`]),
   ];
   const text = ["reserve-batch", batch.jobsMax, timeoutSeconds ?? -1, ...options].join(" ");
   const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;

@@ -55,7 +55,7 @@ export class ModelCommands {
   /** `isStop`: the server ends it, and its jobs have not failed. */
   close(session: ModelSession, shard: number, isStop: boolean, nowMs: number): void {
     this.#model.timers.runDue(shard, nowMs);
-    this.#model.waiting.endWait(session, shard);
+    this.#model.waiting.stopWait(session, shard, nowMs);
     const held = this.#model.connections.held(session, shard).sort((a, b) => a.reservedAt - b.reservedAt);
     for (const job of held) {
       if (!isStop) this.#model.deaths.fail(job, "disconnected", nowMs);

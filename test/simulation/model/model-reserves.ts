@@ -87,6 +87,34 @@ export class ModelReserves {
     given: readonly number[] = [],
   ): ModelJob[] | "timedOut" | "deadlineSoon" | "waits" {
     this.#model.timers.runDue(shard, nowMs);
+    const jobs = this.#batchNow(session, shard, limits, nowMs, given);
+    if (jobs.length > 0) return jobs;
+    const answer = this.reserve(session, shard, timeoutMs, nowMs);
+    assert.ok(typeof answer === "string");
+    return answer;
+  }
+
+  /** Takes a batch that fills, unless fewer than `min` jobs are ready for it. */
+  takeFull(
+    session: ModelSession,
+    shard: number,
+    limits: BatchLimits,
+    min: number,
+    nowMs: number,
+    given: readonly number[],
+  ): ModelJob[] {
+    this.#model.timers.runDue(shard, nowMs);
+    if (this.#model.waiting.readyFor(session, shard, nowMs) < min) return [];
+    return this.#batchNow(session, shard, limits, nowMs, given);
+  }
+
+  #batchNow(
+    session: ModelSession,
+    shard: number,
+    limits: BatchLimits,
+    nowMs: number,
+    given: readonly number[],
+  ): ModelJob[] {
     const jobs: ModelJob[] = [];
     let bytes = 0;
     const ends = (job: ModelJob): boolean =>
@@ -100,10 +128,7 @@ export class ModelReserves {
       jobs.push(this.#model.waiting.hold(job, session, nowMs));
       if (isLost) break;
     }
-    if (jobs.length > 0) return jobs;
-    const answer = this.reserve(session, shard, timeoutMs, nowMs);
-    assert.ok(typeof answer === "string");
-    return answer;
+    return jobs;
   }
 
   /** Returns a shard's jobs for a batch over several shards, up to the first that would end it. */
@@ -260,6 +285,17 @@ export class ModelReserves {
       this.#model.waiting.hold(job, session, nowMs);
       this.#model.effect({ kind: "reserved", session: session.index, job: job.id });
     }
+  }
+
+  waitToFill(
+    session: ModelSession,
+    shard: number,
+    fill: { readonly fillsAt: number; lingerMs: number },
+    timeoutAtMs: number,
+    nowMs: number,
+  ): void {
+    this.#model.timers.runDue(shard, nowMs);
+    this.#model.waiting.waitToFill(session, shard, fill, timeoutAtMs, nowMs);
   }
 
   reserveJob(session: ModelSession, shard: number, id: number, nowMs: number): ByIdResult {

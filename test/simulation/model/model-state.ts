@@ -97,6 +97,11 @@ export class ModelState {
     this.#expected.push(effect);
   }
 
+  /** The engine's next effect that nothing has explained yet. */
+  get nextSeen(): Effect | undefined {
+    return this.#seen[this.#expected.length];
+  }
+
   /** Returns whether what the engine did begins with what it should have done so far. */
   fitsSeen(): boolean {
     return this.#expected.every((effect, at) => JSON.stringify(effect) === JSON.stringify(this.#seen[at]));

@@ -90,11 +90,13 @@ export class ModelTimers {
       tube.unpausedSince = this.#model.event;
       resumed.add(tube);
     }
+    const all = [...resumed];
     while (resumed.size > 0) {
       const best = this.#model.queues.bestReady(resumed, nowMs);
-      if (best === undefined) return;
+      if (best === undefined) break;
       if (!this.#model.waiting.serveOne(best.tube, nowMs)) resumed.delete(best.tube);
     }
+    this.#model.waiting.serveFills(all, nowMs);
   }
 
   /** Returns when the session is due on a shard. */
@@ -108,7 +110,7 @@ export class ModelTimers {
   /** Tubes that have a token again, and both a job and a client that waits for it. */
   #dueTokens(shard: number, nowMs: number): (() => void)[] {
     const tubes = [...this.#model.tubes.values()].filter(
-      (tube) => tube.shard === shard && this.#model.waiting.firstWait(tube) !== undefined,
+      (tube) => tube.shard === shard && this.#model.waiting.wantsJobs(tube, nowMs),
     );
     const nexts = tubes.flatMap((tube) => this.#model.queues.nextOf(tube, nowMs) ?? []);
     // A tube may have come to its turn by tokens of another group, so no order is promised.
@@ -150,12 +152,12 @@ export class ModelTimers {
       if (wait.number === undefined) {
         this.#model.waiting.endWait(session, shard);
         this.#model.effect({ kind: inMargin ? "deadlineSoon" : "timedOut", session: session.index });
-      } else {
+      } else if (wait.fill === undefined || !wait.told) {
         wait.timeoutAtMs = NEVER;
         wait.told = true;
         this.#model.effect({ kind: "waitDue", session: session.index });
       }
-    } else {
+    } else if (wait.fill === undefined) {
       wait.told = false;
     }
   }

@@ -115,6 +115,8 @@ export interface Wait {
   timeoutAtMs: number;
   /** Its acceptor was told that it is due. */
   told: boolean;
+  /** What a batch that fills waits for on this shard. */
+  fill: { readonly fillsAt: number; lingerMs: number } | undefined;
 }
 
 export type Effect =

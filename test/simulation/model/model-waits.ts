@@ -28,21 +28,115 @@ export class ModelWaits {
 
   startWait(session: ModelSession, shard: number, number: number | undefined, timeoutAtMs: number): void {
     assert.equal(this.waitOf(session, shard), undefined, "a session waits once on a shard");
-    this.#model.waits.push({ session, shard, number, timeoutAtMs, told: false });
+    this.#model.waits.push({ session, shard, number, timeoutAtMs, told: false, fill: undefined });
   }
 
   endWait(session: ModelSession, shard: number): void {
     this.#model.waits = this.#model.waits.filter((wait) => wait.session !== session || wait.shard !== shard);
   }
 
+  /** Ends a wait that no job ends. The acceptors of others may count in its place. */
+  stopWait(session: ModelSession, shard: number, nowMs: number): void {
+    const wait = this.waitOf(session, shard);
+    this.endWait(session, shard);
+    if (wait?.fill !== undefined && wait.told)
+      this.serveFills(this.#model.queues.watchedOn(session, shard), nowMs);
+  }
+
+  #waitsFor(tube: ModelTube, fills: boolean): Wait[] {
+    return this.#model.waits.filter(
+      (wait) =>
+        wait.shard === tube.shard && tube.watchers.has(wait.session) && (wait.fill !== undefined) === fills,
+    );
+  }
+
+  /** Returns whether a job that the tube can give would change a wait. */
+  wantsJobs(tube: ModelTube, nowMs: number): boolean {
+    if (this.firstWait(tube) !== undefined) return true;
+    const fills = this.#waitsFor(tube, true);
+    const isOneTold = fills.some(({ told }) => told);
+    return fills.some(
+      (wait) =>
+        !wait.told &&
+        (wait.fill!.lingerMs !== Number.POSITIVE_INFINITY || (!isOneTold && this.#isFull(wait, nowMs))),
+    );
+  }
+
+  #isFull({ session, shard, fill }: Wait, nowMs: number): boolean {
+    return this.readyFor(session, shard, nowMs) >= fill!.fillsAt;
+  }
+
   firstWait(tube: ModelTube): Wait | undefined {
-    return this.#model.waits.find((wait) => wait.shard === tube.shard && tube.watchers.has(wait.session));
+    return this.#waitsFor(tube, false)[0];
   }
 
   serve(tube: ModelTube, nowMs: number): void {
     while (this.serveOne(tube, nowMs)) {
       // as long as there is a job and a waiter
     }
+    this.serveFills([tube], nowMs);
+  }
+
+  // --- batches that fill ------------------------------------------------------------------------
+
+  /** Lets a session wait, or wait on, for a batch to fill. */
+  waitToFill(
+    session: ModelSession,
+    shard: number,
+    fill: NonNullable<Wait["fill"]>,
+    timeoutAtMs: number,
+    nowMs: number,
+  ): void {
+    if (this.waitOf(session, shard) === undefined)
+      this.startWait(session, shard, session.lastWait, timeoutAtMs);
+    Object.assign(this.waitOf(session, shard)!, { fill, timeoutAtMs, told: false, number: session.lastWait });
+    this.serveFills(this.#model.queues.watchedOn(session, shard), nowMs);
+  }
+
+  /** Jobs that are ready for the session, in tubes that give one. */
+  readyFor(session: ModelSession, shard: number, nowMs: number): number {
+    return this.#model.queues
+      .watchedOn(session, shard)
+      .filter((tube) => this.#gives(tube, nowMs))
+      .flatMap((tube) => this.#model.queues.jobsOf(tube).filter(({ state }) => state === "ready")).length;
+  }
+
+  #gives(tube: ModelTube, nowMs: number): boolean {
+    const job = this.#model.queues.bestReady([tube], nowMs);
+    return job !== undefined && !isOver(job, nowMs);
+  }
+
+  /**
+   * The first jobs of these tubes begin the time of a linger. Whose acceptor is told first is left
+   * to the engine, but it tells one that may count, unless it has told another for the same tube.
+   */
+  serveFills(tubes: readonly ModelTube[], nowMs: number): void {
+    const giving = tubes.filter((tube) => this.#waitsFor(tube, true).length > 0 && this.#gives(tube, nowMs));
+    const waits = giving.map((tube) => this.#waitsFor(tube, true));
+    for (const wait of waits.flat())
+      if (wait.fill!.lingerMs !== Number.POSITIVE_INFINITY && !wait.told) {
+        wait.timeoutAtMs = Math.min(wait.timeoutAtMs, nowMs + wait.fill!.lingerMs);
+        wait.fill!.lingerMs = Number.POSITIVE_INFINITY;
+      }
+    const full = waits.map((ofTube) =>
+      ofTube.some(({ told }) => told) ? [] : ofTube.filter((wait) => this.#isFull(wait, nowMs)),
+    );
+    for (;;) {
+      const seen = this.#model.nextSeen;
+      const told = full
+        .flat()
+        .find((wait) => seen?.kind === "waitDue" && wait.session.index === seen.session);
+      if (told === undefined || told.told) break;
+      this.#tell(told);
+    }
+    for (const ofTube of full)
+      if (ofTube.length > 0 && !ofTube.some((wait) => wait.told)) this.#tell(ofTube[0]!);
+  }
+
+  #tell(wait: Wait): void {
+    wait.told = true;
+    wait.timeoutAtMs = Number.POSITIVE_INFINITY;
+    this.#model.effect({ kind: "waitDue", session: wait.session.index });
   }
 
   serveOne(tube: ModelTube, nowMs: number): boolean {
@@ -80,8 +174,8 @@ export class ModelWaits {
     return won;
   }
 
-  stopSharedWait(session: ModelSession, shard: number): void {
-    if (this.waitOf(session, shard)?.number !== undefined) this.endWait(session, shard);
+  stopSharedWait(session: ModelSession, shard: number, nowMs: number): void {
+    if (this.waitOf(session, shard)?.number !== undefined) this.stopWait(session, shard, nowMs);
   }
 
   hold(job: ModelJob, session: ModelSession, nowMs: number): ModelJob {

@@ -19,6 +19,7 @@ export interface PlantedBug {
     | "flows"
     | "duplicates"
     | "cancels"
+    | "fills"
     | "clockSteps"
   >;
 }

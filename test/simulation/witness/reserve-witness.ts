@@ -57,8 +57,15 @@ export class ReserveWitness {
       const id = given?.kind === "reserved" ? given.job : undefined;
       this.#witness.follow(seen, () => model.reserves.waitShared(client, shard, timeoutAtMs, nowMs, id));
     });
-    this.#witness.watch("stopSharedWait", ([session], _, seen) =>
-      this.#witness.follow(seen, () => model.waiting.stopSharedWait(this.#witness.session(session), shard)),
+    this.#witness.watch("waitToFill", ([session, fillsAt, lingerMs, timeoutAtMs, nowMs], _, seen) => {
+      const client = this.#witness.session(session);
+      const fill = { fillsAt, lingerMs };
+      this.#witness.follow(seen, () => model.reserves.waitToFill(client, shard, fill, timeoutAtMs, nowMs));
+    });
+    this.#witness.watch("stopSharedWait", ([session, nowMs], _, seen) =>
+      this.#witness.follow(seen, () =>
+        model.waiting.stopSharedWait(this.#witness.session(session), shard, nowMs),
+      ),
     );
   }
 
@@ -136,6 +143,21 @@ export class ReserveWitness {
           "the jobs that a batch gives",
         );
         this.#witness.sink.reservedBatch(session.index, ids, false);
+      },
+    );
+    this.#witness.watchPart(
+      this.#witness.engine.batchReserves,
+      "takeFull",
+      ([session, limits, min, nowMs, slots], count, seen) => {
+        const given = slots.map((slot) => this.#witness.idOf(slot));
+        const client = this.#witness.session(session);
+        const expected = this.#witness.follow(seen, () =>
+          model.reserves.takeFull(client, shard, limits, min, nowMs, given),
+        );
+        const ids = expected.map(({ id }) => id);
+        assert.deepEqual(given, ids, "the jobs that a full batch gives");
+        assert.equal(count, ids.length, "how many jobs a full batch gives");
+        if (ids.length > 0) this.#witness.sink.reservedBatch(session.index, ids, false);
       },
     );
     this.#witness.watchPart(

@@ -112,6 +112,7 @@ export class SessionInvariants {
       if (session.waiting === Waiting.No) continue;
       if (session.waiting === Waiting.Alone) alone++;
       const name = `session ${session.index}`;
+      if (session.fillsAt > 0) continue;
       if (session.linkedInTubes) {
         for (const watch of session.watches.values())
           assert.ok(linked.has(watch), `${name}: in all its tubes' lists`);
@@ -127,7 +128,32 @@ export class SessionInvariants {
       assert.equal(slot, NO_SLOT, `${name} waits although it could have a job`);
     }
     assert.equal(this.#check.engine.waitingAlone, alone, "sessions that wait here alone");
+    this.#fills();
     this.#wideWaiters();
+  }
+
+  /** Waits for batches to fill: no acceptor of a batch that may be full is left untold. */
+  #fills(): void {
+    const { engine, sessions } = this.#check;
+    const filling = [...sessions].filter(({ fillsAt }) => fillsAt > 0);
+    assert.equal(engine.waiters.fills, filling.length, "sessions that wait for a batch");
+    const isTold = (tube: Tube): boolean =>
+      [...(engine.waiters.of(tube)?.fills ?? [])].some((session) => session.isTold);
+    for (const tube of engine.tubes.values())
+      for (const session of engine.waiters.of(tube)?.fills ?? [])
+        assert.ok(filling.includes(session), `${tube.name}: a waiter for a batch waits`);
+    for (const session of filling) {
+      const name = `session ${session.index}`;
+      assert.equal(session.waiting, Waiting.Shared, `${name}: waits for a batch`);
+      const tubes = [...session.watches.keys()];
+      for (const tube of tubes)
+        assert.ok(engine.waiters.of(tube)?.fills?.has(session), `${name}: waits for a batch of ${tube.name}`);
+      if (session.isTold || tubes.some((tube) => engine.gives(tube) && isTold(tube))) continue;
+      assert.ok(
+        engine.readyFor(session) < session.fillsAt,
+        `${name} is not told of a batch that may be full`,
+      );
+    }
   }
 
   #wideWaiters(): void {

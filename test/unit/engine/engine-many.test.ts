@@ -155,7 +155,7 @@ it("the end of a session with 100,000 watches is spread over turns, and its wait
   const session = engine.session(1);
   for (let tube = 0; tube < MANY; tube++) engine.watch(session, `t${tube}`);
   engine.reserve(session, Number.POSITIVE_INFINITY, 0);
-  engine.abandonWait(session);
+  engine.abandonWait(session, 0);
   const producer = engine.session(0);
   engine.use(producer, "t5");
   put(engine, producer, 1, 0, 0);

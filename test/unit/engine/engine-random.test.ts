@@ -88,7 +88,7 @@ class RandomRun {
     client.openWait = 0;
     // In between the shard may want to give it a job, and must not.
     if (this.#random.chance(0.5)) this.#put(this.#engine.session(this.#random.between(0, SESSIONS - 1)));
-    this.#engine.stopSharedWait(session);
+    this.#engine.stopSharedWait(session, this.#nowMs);
   }
 
   #reopen(session: Session): void {

@@ -103,7 +103,7 @@ describe("Engine warns of a deadline (protocol/README.md 4.4)", () => {
     bench.engine.waitShared(holder, 2500, 0);
     assert.deepEqual(bench.jump(2000), ["session 1: wait due"]);
     assert.deepEqual(bench.jump(600), []);
-    bench.engine.stopSharedWait(holder);
+    bench.engine.stopSharedWait(holder, 0);
     bench.check();
   });
 });

@@ -63,7 +63,7 @@ describe("Engine serves waiters", () => {
     bench.endedElsewhere.add(1);
     bench.put(producer);
     assert.deepEqual(bench.takeEffects(), ["session 2: job 1"]);
-    bench.engine.stopSharedWait(shared);
+    bench.engine.stopSharedWait(shared, 0);
     bench.check();
   });
 

@@ -216,8 +216,12 @@ describe("the views of a response", () => {
       assert.equal(turns.TurnsView.entryPlace(view, at), index + 0.5);
     }
     const signal = { value: LONG, pri: U32 };
-    assert.ok(responses.CandidatesView.isCut(signal));
-    assert.ok(!responses.CandidatesView.isCut({ ...signal, value: 0 }));
+    for (const isCut of [true, false]) {
+      const counted = { ...signal, pri: responses.CandidatesView.word(isCut, 2 ** 31 - 1) };
+      assert.equal(responses.CandidatesView.isCut(counted), isCut);
+      assert.equal(responses.CandidatesView.ready(counted), 2 ** 31 - 1);
+      assert.equal(responses.CandidatesView.lingerEndsAtMs(counted), LONG);
+    }
     for (const { id: idOf, pri: priOf } of [responses.CandidateView, responses.RedirectedView])
       assert.deepEqual([idOf(signal), priOf(signal)], [LONG, U32]);
     assert.equal(responses.TouchedView.jobs(signal), LONG);

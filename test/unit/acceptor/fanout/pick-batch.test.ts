@@ -61,7 +61,7 @@ class Stage {
     }
     const payload = new Span();
     payload.set(new Uint8Array(list.buffer), 0, list.byteLength);
-    this.picker.note(signalOf(shard, ResponseKind.Candidates, { payload, value: isCut ? 1 : 0 }));
+    this.picker.note(signalOf(shard, ResponseKind.Candidates, { payload, pri: isCut ? 1 : 0 }));
   }
 
   /** Returns the request to each shard. */
