@@ -73,6 +73,21 @@ const BAD_PAGE_FAULTS = [
   "runs out of its card: words that leave the card",
   "cut off: much too long",
 ];
+/** Width of a list that is hidden when its ages have as many characters as they may in two hours. */
+const HIDDEN_WITH_LONG_AGES = `(() => {
+  const list = document.querySelector("main .scroll");
+  const texts = document.createTreeWalker(list, NodeFilter.SHOW_TEXT);
+  const ages = [];
+  while (texts.nextNode() !== null) {
+    const { data, parentElement } = texts.currentNode;
+    const isAge = /^\\s*(?:< )?\\d+ (?:s|min|h)\\s*$/.test(data) && !parentElement.textContent.endsWith(" left");
+    if (isAge) ages.push([texts.currentNode, data]);
+  }
+  for (const [text] of ages) text.data = "119 min";
+  const hidden = list.scrollWidth - list.clientWidth;
+  for (const [text, before] of ages) text.data = before;
+  return hidden;
+})()`;
 /** Those that depend on the size, besides all rules on a phone and on a desktop. */
 const SIZE_RULES = ["target-size", "scrollable-region-focusable"];
 
@@ -174,9 +189,7 @@ describe("dashboard, sizes", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
       await page.locator("main .scroll tbody").waitFor();
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: TALL });
-        const hidden = await page.evaluate(
-          "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('main .scroll'))",
-        );
+        const hidden = await page.evaluate(HIDDEN_WITH_LONG_AGES);
         // Widths are rounded.
         assert.ok((hidden as number) <= 1, `${hash}, ${width} px: ${hidden} px are hidden`);
       }
