@@ -25,6 +25,6 @@ describe("the measurements of the outbox", { timeout: 300_000 }, () => {
       waitsMs.toSorted((one, other) => one - other),
     );
     assert.ok(besideMs.length > 0);
-    assert.ok(waitingMost >= 0);
+    assert.ok(waitingMost <= 1000, `${waitingMost} rows waited`);
   });
 });
