@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ConnectionLost, connect, work } from "../../src/client/client.ts";
 import { clientName, Link } from "../../src/client/link.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, soon } from "../support/eventually.ts";
 import { freePort } from "../support/machine/free-port.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
@@ -157,7 +157,7 @@ it("a client that is closed while it has no server tries no more", async (t) => 
   };
   const states: string[] = [];
   const link = new Link(dial, { retryMs: [1000, 1000], onConnection: ({ state }) => states.push(state) });
-  while (states.length === 0) await Promise.resolve();
+  await soon("a dial has failed", () => states.length > 0);
   await link.close();
   t.mock.timers.tick(60_000);
   assert.equal(dials, 1);

@@ -9,6 +9,8 @@ const LOOK_MS = 5;
 /** Each pause is this share of the wait so far: whatever takes long costs few looks. */
 const PAUSE_SHARE = 1 / 20;
 const PAUSE_MS_MAX = 100;
+/** More than what needs neither takes. */
+const TURNS_MAX = 10_000;
 
 /**
  * Waits until `found` returns something other than undefined and false, and returns that. Fails
@@ -27,5 +29,13 @@ export async function eventually<T>(
     if (waitedMs > limitMs)
       assert.fail(`not within ${limitMs} ms: ${typeof what === "string" ? what : what()}`);
     await sleep(Math.min(PAUSE_MS_MAX, Math.max(LOOK_MS, waitedMs * PAUSE_SHARE)));
+  }
+}
+
+/** The same for what needs no timer and no input: a fault fails here instead of looping for ever. */
+export async function soon(what: string, is: () => boolean): Promise<void> {
+  for (let turn = 0; !is(); turn++) {
+    assert.ok(turn < TURNS_MAX, `not within ${TURNS_MAX} turns: ${what}`);
+    await Promise.resolve();
   }
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PutPool } from "../../../../src/http/link/put-pool.ts";
 import type { PutOutcome, WireClients } from "../../../../src/http/link/wire-connection.ts";
+import { soon } from "../../../support/eventually.ts";
 
 const MIB = 1 << 20;
 const BYTES_MAX = 128 * MIB;
@@ -49,7 +50,7 @@ describe("PutPool", () => {
     const other = (async () => pool.put(put, new Uint8Array(120 * MIB)))();
     other.catch(() => {});
     puts[0]!.resolve({ id: 1 });
-    while (puts.length < 2) await Promise.resolve();
+    await soon("the second is put", () => puts.length === 2);
     puts[1]!.resolve({ id: 2 });
     puts[2]?.resolve({ id: 3 });
     assert.deepEqual(await batch, [{ id: 1 }, { id: 2 }]);

@@ -9,6 +9,7 @@ import { changeLeases, type LeaseParts } from "../../../../src/http/queue/lease-
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
 import type { LeaseChange } from "../../../../src/message/control.ts";
 import { REASON_BYTES_MAX } from "../../../../src/protocol/job-failure.ts";
+import { soon } from "../../../support/eventually.ts";
 
 interface Question {
   readonly changes: readonly LeaseChange[];
@@ -56,7 +57,7 @@ describe("changeLeases", () => {
     assert.equal(asked.length, 2);
     asked[0]!.answer.reject(new Error("busy"));
     await assert.rejects(first, /busy/);
-    while (asked.length < 3) await Promise.resolve();
+    await soon("it tries again", () => asked.length === 3);
     asked[1]!.answer.resolve([false]);
     asked[2]!.answer.resolve([true]);
     assert.deepEqual([await same, await other], [[true], [false]]);

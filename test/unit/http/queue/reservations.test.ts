@@ -16,6 +16,7 @@ import {
   reservedJob,
 } from "../../../../src/http/queue/reservations.ts";
 import { LeaseTable } from "../../../../src/http/state/lease-table.ts";
+import { soon } from "../../../support/eventually.ts";
 import { HandDrivenServer } from "../../../support/in-process/hand-driven-server.ts";
 
 const TUBES = 1000;
@@ -41,13 +42,25 @@ class Scene {
       isOver = true;
     });
     over.catch(() => {});
-    while (!isOver) {
+    await soon("the reserve ends", () => {
       this.server.settle();
-      await Promise.resolve();
-    }
+      return isOver;
+    });
     await over;
     return jobs;
   }
+}
+
+/** A scene, and the connections that it has opened. */
+function sceneThatNotes(): { readonly scene: Scene; readonly opened: readonly WireConnection[] } {
+  const scene = new Scene();
+  const opened: WireConnection[] = [];
+  const open = scene.wire.open.bind(scene.wire);
+  scene.wire.open = () => {
+    opened.push(open());
+    return opened.at(-1)!;
+  };
+  return { scene, opened };
 }
 
 it("A reserve that is over waits no more", async () => {
@@ -57,13 +70,7 @@ it("A reserve that is over waits no more", async () => {
 });
 
 it("A kept connection that has ended is used no more", async () => {
-  const scene = new Scene();
-  const opened: WireConnection[] = [];
-  const open = scene.wire.open.bind(scene.wire);
-  scene.wire.open = () => {
-    opened.push(open());
-    return opened.at(-1)!;
-  };
+  const { scene, opened } = sceneThatNotes();
   await scene.reserve(["a"]);
   await scene.reserve(["a"]);
   assert.equal(opened.length, 1);
@@ -103,13 +110,7 @@ it("Tubes of other names in each request do not pile up", async () => {
 });
 
 it("Connections that end while they are kept make room for others", async () => {
-  const scene = new Scene();
-  const opened: WireConnection[] = [];
-  const open = scene.wire.open.bind(scene.wire);
-  scene.wire.open = () => {
-    opened.push(open());
-    return opened.at(-1)!;
-  };
+  const { scene, opened } = sceneThatNotes();
   const tubes = Array.from({ length: TUBES }, (_, n) => `t-${n}`);
   const times = 2 * (KEPT_TUBES_MAX / TUBES);
   for (let time = 0; time < times; time++) {
