@@ -19,39 +19,32 @@ export class LateAnnouncer extends DoorbellOwner {
   }
 }
 
-/** Notifies, but keeps the word: an owner about to sleep misses it. */
-export class SilentBell extends Doorbell {
-  readonly #bells: Int32Array;
-  readonly #at: number;
+class BareBell extends Doorbell {
+  protected readonly bells: Int32Array;
+  protected readonly at: number;
 
   constructor(words: Int32Array, index: number) {
     super(words, index);
-    this.#bells = words;
-    this.#at = index * DOORBELL_WORDS;
+    this.bells = words;
+    this.at = index * DOORBELL_WORDS;
   }
+}
 
+/** Notifies, but keeps the word: an owner about to sleep misses it. */
+export class SilentBell extends BareBell {
   override ring(): boolean {
-    if (Atomics.load(this.#bells, this.#at) !== ASLEEP) return false;
-    Atomics.notify(this.#bells, this.#at);
+    if (Atomics.load(this.bells, this.at) !== ASLEEP) return false;
+    Atomics.notify(this.bells, this.at);
     return true;
   }
 }
 
 /** Takes the ring by a load and a store: several think that they are the one that wakes. */
-export class SharedBell extends Doorbell {
-  readonly #bells: Int32Array;
-  readonly #at: number;
-
-  constructor(words: Int32Array, index: number) {
-    super(words, index);
-    this.#bells = words;
-    this.#at = index * DOORBELL_WORDS;
-  }
-
+export class SharedBell extends BareBell {
   override ring(): boolean {
-    if (Atomics.load(this.#bells, this.#at) !== ASLEEP) return false;
-    Atomics.store(this.#bells, this.#at, 0);
-    Atomics.notify(this.#bells, this.#at);
+    if (Atomics.load(this.bells, this.at) !== ASLEEP) return false;
+    Atomics.store(this.bells, this.at, 0);
+    Atomics.notify(this.bells, this.at);
     return true;
   }
 }
