@@ -18,6 +18,7 @@ import { defaultTransport, usableCores } from "../src/server/options/thread-sett
 import { choosePlacement } from "../src/server/server-plan.ts";
 import { testCommand } from "./support/campaign-command.ts";
 import { busyness } from "./support/machine/busyness.ts";
+import { IdleCores } from "./support/machine/idle-cores.ts";
 import { remediesOf } from "./support/machine/need.ts";
 import { endHungFiles } from "./support/run/end-hung-files.ts";
 import {
@@ -38,6 +39,10 @@ import { WHOLE, WHY_WHOLE_ONLY } from "./support/whole.ts";
 const CORES = Math.max(2, availableParallelism());
 /** Files at a time: more than cores, for there are always some that wait. */
 const AT_ONCE = 2 + CORES;
+/** Files beside these, one more whenever so large a share of the cores was idle for so long. */
+const MORE_WHILE_IDLE = CORES;
+const IDLE_SHARE = 0.2;
+const IDLE_MS = 1000;
 
 /** Longer than any test takes. */
 const { TEST_SECONDS = `${400 * busyness()}` } = process.env;
@@ -171,7 +176,17 @@ async function runOthers(left: readonly Piece[]): Promise<void> {
   const lane = async (): Promise<void> => {
     for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift()) await player.play(piece);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  const lanes = Array.from({ length: AT_ONCE }, lane);
+  const more = new Set<Promise<void>>();
+  const cores = new IdleCores();
+  const looking = setInterval(() => {
+    if (cores.share() < IDLE_SHARE || more.size === MORE_WHILE_IDLE || pieces.length === 0) return;
+    const one = player.play(pieces.shift()!).finally(() => more.delete(one));
+    more.add(one);
+  }, IDLE_MS);
+  await Promise.all(lanes);
+  clearInterval(looking);
+  await Promise.all(more);
 }
 
 /**
