@@ -32,7 +32,7 @@ export class CommandDraws {
       return this.#simulation.extensionDraws.drawExtension(client);
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
     const delaySeconds = random.pick([0, 0, 0, 1, 2]);
-    const kind = random.weighted({
+    const kind = this.#simulation.weighted({
       put: this.#simulation.puts,
       reserve: this.#simulation.reserves,
       byId: 12,
@@ -95,7 +95,7 @@ export class CommandDraws {
   }
 
   #byId(client: SimClient, pri: number, delaySeconds: number): Command {
-    const name: ByIdCommand = this.#simulation.random.weighted({
+    const name: ByIdCommand = this.#simulation.weighted({
       delete: 4,
       release: 4,
       bury: 2,

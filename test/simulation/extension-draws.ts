@@ -36,7 +36,7 @@ export class ExtensionDraws {
   drawExtension(client: SimClient): Command | undefined {
     const random = this.#simulation.random;
     const pri = random.pick([0, 1, 1, 5, 1024, 4294967295]);
-    const kind = random.weighted({
+    const kind = this.#simulation.weighted({
       putInTube: this.#simulation.puts,
       extensions: 0.5,
       wrongOption: 1,

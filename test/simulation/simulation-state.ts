@@ -66,6 +66,8 @@ export interface SimulationOptions {
    * log; in every fourth run by default if `extensions` is left out.
    */
   readonly clockSteps?: boolean;
+  /** How many times as often as usual an act or a kind of command is drawn. */
+  readonly often?: Readonly<Record<string, number>>;
   /** Told of each step before it is taken. */
   readonly onStep?: (step: number) => void;
   /** Told of each act of the run, in words. */
@@ -253,6 +255,13 @@ export class SimulationState {
     const name = commandIn(next.text);
     if (name !== undefined) this.sent.add(name);
     client.send(next);
+  }
+
+  /** Draws an act or a kind of command. */
+  weighted<Kind extends string>(weights: Record<Kind, number>): Kind {
+    const { often = {} } = this.options;
+    for (const kind of Object.keys(often)) if (kind in weights) weights[kind as Kind] *= often[kind]!;
+    return this.random.weighted(weights);
   }
 
   tube(): string {

@@ -226,7 +226,7 @@ class Simulation extends SimulationState {
       return;
     }
     const hasLog = this.log !== undefined;
-    const act = random.weighted({
+    const act = this.weighted({
       ...{ send: 10, run: 10, settle: 2, time: 2, connect: 1, leave: 0.5, vanish: 0.5, read: 2 },
       drain: 0.05,
       abort: this.aborts ? 1 : 0,

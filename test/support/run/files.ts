@@ -14,6 +14,8 @@ export const WAITING: readonly (readonly string[])[] = [
 /** They compute, in one thread each, on virtual time or none; all tests of one module do, too. */
 const COMPUTING = [
   "simulation/simulation",
+  "planted/threads-and-logs",
+  "planted/jobs-and-batches",
   "pinned-memory",
   "transcripts-in-process",
   "binlog/simulation",
@@ -47,6 +49,7 @@ export const ALONE = [
   "live/promised-space",
   "api/api",
   "message/reply-credit",
+  "shard/schedules/cron-times",
   "shard/sessions/set-many",
   "shard/transfer/transfer-receiver",
   // They measure memory, which others use.
@@ -57,6 +60,8 @@ export const ALONE = [
 /** They take longest, and so begin first; those that are run once more with them. */
 export const LONGEST = [
   "transcripts-server",
+  "planted/jobs-and-batches",
+  "planted/threads-and-logs",
   "simulation/simulation",
   "dashboard",
   "dashboard/pages",
@@ -188,7 +193,6 @@ export const AT_NIGHT: readonly string[] = [
   "server/connection-end",
   "server/fairness",
   "simulation/schedules/contended-names",
-  "simulation/simulation",
   "unit/engine/policies/key-table",
 ];
 
