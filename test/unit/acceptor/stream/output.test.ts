@@ -1,3 +1,5 @@
+// Tests of a connection's output: what it holds until it is in the log, and bodies among copied bytes.
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -7,22 +9,15 @@ import { asciiBytes } from "../../../../src/base/bytes.ts";
 import { BodyArena, BodyPlace } from "../../../../src/engine/jobs/body-arena.ts";
 import { checkProperty } from "../../../support/seeded-property.ts";
 
-/**
- * A transport that takes everything at once, or keeps the buffers as the kernel would when the
- * client does not read.
- */
-function transport(
-  keeps: boolean,
-): Transport & { kept: { buffer: Uint8Array; length: number }[]; sends: number } {
+/** A transport that takes everything at once. */
+function transport(): Transport & { lengths: number[] } {
   return {
-    kept: [],
-    sends: 0,
+    lengths: [],
     pendingBytes: 0,
     descriptor: -1,
-    send(buffer, length) {
-      this.sends++;
-      this.kept.push({ buffer: keeps ? buffer : Uint8Array.from(buffer), length });
-      return !keeps;
+    send(_buffer, length) {
+      this.lengths.push(length);
+      return true;
     },
     pause() {},
     resume() {},
@@ -31,67 +26,25 @@ function transport(
   };
 }
 
-/** A log that has everything. */
-const LOGGED = { isLogged: () => true };
-
-const bytesOf = (kept: readonly { buffer: Uint8Array; length: number }[]): number[] =>
-  kept.flatMap(({ buffer, length }) => [...buffer.subarray(0, length)]);
-
-const step = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc.record({ append: fc.uint8Array({ minLength: 1, maxLength: 3000 }), to: fc.nat(1) }),
-  },
-  { weight: 1, arbitrary: fc.record({ flush: fc.nat(1) }) },
-);
-
-it("Output sends everything in order, also while a transport keeps buffers of an earlier flush", (t) => {
-  checkProperty(
-    t,
-    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      const transports = [transport(true), transport(false)] as const;
-      const outputs = [new Output(transports[0], LOGGED), new Output(transports[1], LOGGED)] as const;
-      const expected: [number[], number[]] = [[], []];
-      const side = (n: number): 0 | 1 => (n === 0 ? 0 : 1);
-      for (const each of steps) {
-        if ("append" in each) {
-          outputs[side(each.to)].append(each.append, 0, each.append.length);
-          expected[side(each.to)].push(...each.append);
-        } else {
-          outputs[side(each.flush)].flush(false);
-          assert.equal(outputs[side(each.flush)].gatheredBytes, 0);
-        }
-      }
-      for (const i of [0, 1] as const) {
-        outputs[i].flush(false);
-        assert.deepEqual(bytesOf(transports[i].kept), expected[i]);
-      }
-    }),
-    60,
-  );
-});
-
 it("Output sends a turn's replies with one write, and nothing without replies", () => {
-  const sink = transport(false);
-  const output = new Output(sink, LOGGED);
+  const sink = transport();
+  const output = new Output(sink, { isLogged: () => true });
   output.flush(false);
-  assert.equal(sink.sends, 0);
+  assert.deepEqual(sink.lengths, []);
   for (const text of ["INSERTED 1\r\n", "x".repeat(5000), "DELETED\r\n"])
     output.append(asciiBytes(text), 0, text.length);
   output.flush(false);
-  assert.equal(sink.sends, 1);
-  assert.equal(sink.kept[0]!.length, 12 + 5000 + 9);
+  assert.deepEqual(sink.lengths, [12 + 5000 + 9]);
 });
 
-it("Output drops its bytes when it is cleared", () => {
-  const sink = transport(false);
-  const output = new Output(sink, LOGGED);
+it("Output waits for the log no more when it is cleared", () => {
+  const output = new Output(transport(), { isLogged: () => false });
+  output.hold(0, 1);
   output.append(asciiBytes("gone"), 0, 4);
   output.clear();
-  assert.equal(output.gatheredBytes, 0);
+  assert.ok(!output.waitsForLog);
   output.append(asciiBytes("here"), 1, 3);
-  output.flush(false);
-  assert.deepEqual(bytesOf(sink.kept), [...asciiBytes("ere")]);
+  assert.equal(output.flush(false), 3);
 });
 
 const reply = fc.record({
@@ -108,7 +61,7 @@ it("Output releases a reply once its record is in the log, and all replies once 
     fc.property(fc.array(reply, { maxLength: 60 }), (replies) => {
       const made = [0, 0, 0];
       const logged = [0, 0, 0];
-      const sink = transport(false);
+      const sink = transport();
       const output = new Output(sink, { isLogged: (shard, number) => number <= logged[shard]! });
       const held: { endsAt: number; shard: number; number: number }[] = [];
       let answered = 0;
@@ -140,7 +93,7 @@ it("Output releases a reply once its record is in the log, and all replies once 
 });
 
 it("Output releases the first reply of an endless pipeline once its own record is in the log", () => {
-  const sink = transport(false);
+  const sink = transport();
   let logged = 0;
   const output = new Output(sink, { isLogged: (_shard, number) => number <= logged });
   for (let number = 1; number <= 100; number++) {
@@ -155,7 +108,7 @@ it("Output releases the first reply of an endless pipeline once its own record i
 it("Output keeps one position per change of shard", () => {
   let logged = 0;
   const shardOf = (number: number): number => (number % 200 < 100 ? 0 : 1);
-  const output = new Output(transport(false), { isLogged: (_shard, number) => number <= logged });
+  const output = new Output(transport(), { isLogged: (_shard, number) => number <= logged });
   for (let number = 1; number <= 1000; number++) {
     output.hold(shardOf(number), number);
     output.append(new Uint8Array(1), 0, 1);
@@ -165,103 +118,6 @@ it("Output keeps one position per change of shard", () => {
   for (logged = 1; output.gatheredBytes > 0; logged++) if (output.flush(false) > 0) sends++;
   assert.equal(sends, 12);
 });
-
-/** A transport and a log that only note. */
-class Stage {
-  readonly sent: string[] = [];
-  /** Progress of the log, for each shard. */
-  readonly logged = [0, 0];
-  pendingBytes = 0;
-  readonly output: Output;
-
-  constructor() {
-    const transport: Transport = {
-      send: (buffer, length) => {
-        this.sent.push(Buffer.from(buffer.subarray(0, length)).toString());
-        return true;
-      },
-      pendingBytes: 0,
-      pause() {},
-      resume() {},
-      end() {},
-      destroy() {},
-      descriptor: -1,
-    };
-    Object.defineProperty(transport, "pendingBytes", { get: () => this.pendingBytes });
-    this.output = new Output(transport, { isLogged: (shard, number) => number <= this.logged[shard]! });
-  }
-
-  append(text: string): void {
-    this.output.append(Buffer.from(text), 0, text.length);
-  }
-}
-
-describe("output that waits for the log", () => {
-  it("counts bytes that the kernel hasn't taken", () => {
-    const stage = new Stage();
-    stage.pendingBytes = 100;
-    stage.append("abc");
-    assert.equal(stage.output.unsentBytes, 103);
-    assert.equal(stage.output.gatheredBytes, 3);
-  });
-
-  it("holds a reply, and all behind it, until its record is in the log", () => {
-    const { output, ...stage } = new Stage();
-    const append = (text: string): void => output.append(Buffer.from(text), 0, text.length);
-    append("free ");
-    assert.ok(output.hold(0, 5));
-    append("held ");
-    append("behind ");
-    output.flush(false);
-    assert.deepEqual(stage.sent, ["free "]);
-    assert.ok(output.waitsForLog && !output.isDurable);
-    stage.logged[0] = 4;
-    output.flush(false);
-    assert.deepEqual(stage.sent, ["free "]);
-    stage.logged[0] = 5;
-    assert.ok(output.isDurable);
-    output.flush(false);
-    assert.deepEqual(stage.sent, ["free ", "held behind "]);
-    assert.ok(!output.waitsForLog);
-  });
-
-  it("doesn't hold a reply whose record is in the log", () => {
-    const stage = new Stage();
-    stage.logged[1] = 9;
-    assert.ok(!stage.output.hold(1, 9));
-    stage.append("reply");
-    stage.output.flush(false);
-    assert.deepEqual(stage.sent, ["reply"]);
-  });
-
-  it("sends up to the next held reply, of any shard", () => {
-    const stage = new Stage();
-    const { output } = stage;
-    output.hold(0, 1);
-    stage.append("a");
-    output.hold(1, 1);
-    stage.append("b");
-    stage.logged[1] = 1;
-    output.flush(false);
-    assert.deepEqual(stage.sent, []);
-    stage.logged[0] = 1;
-    output.flush(false);
-    assert.deepEqual(stage.sent, ["ab"]);
-  });
-
-  it("drops everything when the client is gone", () => {
-    const stage = new Stage();
-    stage.output.hold(0, 1);
-    stage.append("never");
-    stage.output.clear();
-    stage.logged[0] = 1;
-    stage.output.flush(false);
-    assert.deepEqual(stage.sent, []);
-    assert.ok(!stage.output.waitsForLog);
-  });
-});
-
-// Tests of output that refers to bodies among copied bytes.
 
 describe("output bodies", () => {
   const IN_PLACE_BYTES_MIN = 20;
