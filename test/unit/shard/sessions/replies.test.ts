@@ -1,5 +1,4 @@
-// Tests of replies as messages: bytes, flags, the record that they wait for, and long ones, sent
-// piece by piece as the client reads.
+// Tests of long replies, sent piece by piece as the client reads.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -7,15 +6,13 @@ import type { Engine } from "../../../../src/engine/engine.ts";
 import { BodyArena } from "../../../../src/engine/jobs/body-arena.ts";
 import { JobState, JobTable, NO_SLOT, PAGE_BITS, PAGE_MASK } from "../../../../src/engine/jobs/job-table.ts";
 import type { Session } from "../../../../src/engine/state/session.ts";
-import { RequestFlag } from "../../../../src/message/request.ts";
 import {
   RESPONSE_HEADER_BYTES,
   ReplyCredit,
   ReplyPort,
   ResponseFlag,
-  ResponseKind,
 } from "../../../../src/message/response.ts";
-import { Reply, ReplyWord } from "../../../../src/protocol/reply.ts";
+import { ReplyWord } from "../../../../src/protocol/reply.ts";
 import { createRing, EMPTY, RingReader, WANTED_WORD } from "../../../../src/ring/ring.ts";
 import { Replies } from "../../../../src/shard/sessions/replies.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
@@ -25,15 +22,11 @@ const MIB = 1024 * KIB;
 const PIECE_BYTES = 32 * KIB;
 /** Returns the time at which the first reservation of a session ends. */
 const SOONEST_MS = 1234.5;
-const { Durable, HoldsJob, More } = ResponseFlag;
+const { More } = ResponseFlag;
 
 interface Message {
-  readonly kind: number;
   readonly flags: number;
   readonly slot: number;
-  readonly value: number;
-  readonly pri: number;
-  readonly recordNumber: number;
   readonly payload: Buffer;
 }
 
@@ -41,10 +34,8 @@ interface Message {
 class Scene {
   readonly jobs = new JobTable();
   readonly bodies = new BodyArena();
-  readonly records = { lastNumber: 0 };
   readonly port: ReplyPort;
   readonly replies: Replies;
-  best = NO_SLOT;
   readonly #ring: SharedArrayBuffer;
   readonly #reader: RingReader;
   #jobs = 0;
@@ -56,18 +47,14 @@ class Scene {
     const engine = {
       jobs: this.jobs,
       bodies: this.bodies,
-      bestReady: () => this.best,
+      bestReady: () => NO_SLOT,
       find: () => NO_SLOT,
     };
-    this.replies = new Replies(engine as unknown as Engine, [this.port], this.records);
+    this.replies = new Replies(engine as unknown as Engine, [this.port], { lastNumber: 0 });
   }
 
-  session(slot: number, jobsHeld = 0): ShardSession {
-    return new ShardSession(
-      { held: { size: jobsHeld, soonestMs: SOONEST_MS } } as unknown as Session,
-      0,
-      slot,
-    );
+  session(slot: number): ShardSession {
+    return new ShardSession({ held: { size: 0, soonestMs: SOONEST_MS } } as unknown as Session, 0, slot);
   }
 
   /** A job of the next id, pri 5. */
@@ -89,27 +76,17 @@ class Scene {
     return this.jobs.pages[slot >>> PAGE_BITS]!.body[slot & PAGE_MASK]!;
   }
 
-  /** A command that makes so many records begins. */
-  command(records = 0): void {
-    this.replies.recordsBefore = this.records.lastNumber;
-    this.records.lastNumber += records;
-  }
-
   /** All messages that are in the ring, which is empty then. */
   take(): Message[] {
     this.port.publish(0);
     const messages: Message[] = [];
     for (let offset = this.#reader.next(); offset !== EMPTY; offset = this.#reader.next()) {
-      const { int32, uint32, float64, bytes } = this.#reader;
+      const { int32, uint32, bytes } = this.#reader;
       const word = offset >> 2;
       const from = offset + RESPONSE_HEADER_BYTES;
       messages.push({
-        kind: int32[word + 1]! & 0xff,
         flags: int32[word + 1]! >>> 16,
         slot: int32[word + 2]!,
-        value: float64[(offset >> 3) + 2]!,
-        pri: uint32[word + 6]!,
-        recordNumber: uint32[word + 7]!,
         payload: Buffer.from(bytes.slice(from, from + uint32[word + 3]!)),
       });
     }
@@ -117,25 +94,15 @@ class Scene {
     return messages;
   }
 
-  takeOne(): Message {
-    const messages = this.take();
-    assert.equal(messages.length, 1);
-    return messages[0]!;
-  }
-
-  /**
-   * The whole long reply to a client that reads at once; and the clients whose replies were
-   * reported complete.
-   */
-  receiveLong(session: ShardSession): { messages: Message[]; complete: ShardSession | undefined } {
+  /** The whole long reply to a client that reads at once. */
+  receiveLong(session: ShardSession): Message[] {
     const messages: Message[] = [];
-    let complete: ShardSession | undefined;
     for (let turn = 0; turn < 20 && session.longReply !== undefined; turn++) {
-      complete = this.replies.pumpLong();
+      this.replies.pumpLong();
       messages.push(...this.take());
       session.read(payloads(messages).length);
     }
-    return { messages, complete };
+    return messages;
   }
 
   get wantsRoom(): boolean {
@@ -151,87 +118,6 @@ const wholeReply = (word: string, id: number, body: Buffer): Buffer =>
 
 const payloads = (messages: readonly Message[]): Buffer =>
   Buffer.concat(messages.map(({ payload }) => payload));
-
-describe("Replies", () => {
-  it("writes the bytes of a reply to the session's slot, and counts them as unread", () => {
-    const scene = new Scene();
-    const session = scene.session(7);
-    scene.replies.fixed(session, Reply.deleted);
-    scene.replies.number(session, ReplyWord.inserted, 2 ** 53 - 1);
-    scene.replies.text(session, "---\n");
-    scene.replies.job(session, ReplyWord.reserved, scene.job(Buffer.from("body")), 0);
-    scene.replies.job(session, ReplyWord.found, scene.job(Buffer.alloc(0)), 0);
-    const messages = scene.take();
-    const texts = ["DELETED\r\n", `INSERTED ${2 ** 53 - 1}\r\n`, "OK 4\r\n---\n\r\n"];
-    assert.deepEqual(
-      messages.map(({ payload }) => payload.toString()),
-      [...texts, "RESERVED 1 4\r\nbody\r\n", "FOUND 2 0\r\n\r\n"],
-    );
-    for (const { kind, slot, flags } of messages)
-      assert.deepEqual([kind, slot, flags], [ResponseKind.Reply, 7, 0]);
-    assert.equal(session.unreadBytes, payloads(messages).length);
-  });
-
-  it("is Durable with the number of the last record exactly if its command made one", () => {
-    const scene = new Scene();
-    const session = scene.session(0);
-    const sent = (records: number): [flags: number, recordNumber: number] => {
-      scene.command(records);
-      scene.replies.fixed(session, Reply.released);
-      const { flags, recordNumber } = scene.takeOne();
-      return [flags, recordNumber];
-    };
-    assert.deepEqual(sent(0), [0, 0]);
-    assert.deepEqual(sent(1), [Durable, 1]);
-    assert.deepEqual(sent(0), [0, 1]);
-    assert.deepEqual(sent(3), [Durable, 4]);
-    scene.records.lastNumber = 2 ** 32;
-    assert.deepEqual(sent(5), [Durable, 5], "the number wraps");
-  });
-
-  it("reports with every message whether the connection holds a job here", () => {
-    const scene = new Scene();
-    scene.replies.fixed(scene.session(1), Reply.notFound);
-    scene.replies.fixed(scene.session(2, 1), Reply.notFound);
-    scene.replies.signal(scene.session(3), ResponseKind.Ack);
-    scene.replies.signal(scene.session(4, 2), ResponseKind.Ack);
-    assert.deepEqual(
-      scene.take().map(({ slot, flags }) => [slot, flags]),
-      [
-        [1, 0],
-        [2, HoldsJob],
-        [3, 0],
-        [4, HoldsJob],
-      ],
-    );
-  });
-
-  it("reports a missing job to the acceptor, not the client, if all shards were asked", () => {
-    const scene = new Scene();
-    const session = scene.session(0);
-    scene.replies.found(session, NO_SLOT, 0);
-    const reply = scene.takeOne();
-    assert.deepEqual([reply.kind, reply.payload.toString()], [ResponseKind.Reply, "NOT_FOUND\r\n"]);
-    const unreadBytes = session.unreadBytes;
-    scene.replies.found(session, NO_SLOT, RequestFlag.Probe);
-    const answer = scene.takeOne();
-    assert.equal(answer.kind, ResponseKind.Absent);
-    assert.equal(answer.payload.readDoubleLE(), SOONEST_MS, "how soon a reservation ends");
-    assert.equal(session.unreadBytes, unreadBytes, "the client gets nothing to read");
-  });
-
-  it("names the best job as a candidate, or reports none", () => {
-    const scene = new Scene();
-    const session = scene.session(0);
-    scene.replies.candidate(session, 0);
-    assert.equal(scene.takeOne().kind, ResponseKind.Absent);
-    scene.best = scene.job(Buffer.from("x"));
-    scene.replies.candidate(session, 0);
-    const { kind, value, pri, payload } = scene.takeOne();
-    assert.deepEqual([kind, value, pri], [ResponseKind.Candidate, 1, 5]);
-    assert.equal(payload.readDoubleLE(), SOONEST_MS);
-  });
-});
 
 describe("Replies: a long reply", () => {
   const headBytes = "RESERVED 1 131056\r\n".length;
@@ -252,25 +138,6 @@ describe("Replies: a long reply", () => {
         if (more === 1) assert.deepEqual(messages, []);
         else assert.ok(payloads(messages).equals(wholeReply("RESERVED", 1, body)));
       }
-    }
-  });
-
-  it("comes in pieces of 32 KiB with More on all except the last", () => {
-    // The last piece is a whole one; or it has LF alone; CR LF; a byte of the body and CR LF.
-    for (const less of [3, 2, 1, 0]) {
-      const scene = new Scene();
-      const session = scene.session(3);
-      const body = pattern(5 * PIECE_BYTES - "FOUND 1 163838\r\n".length - less + 1);
-      scene.replies.job(session, ReplyWord.found, scene.job(body), 0);
-      const { messages, complete } = scene.receiveLong(session);
-      assert.equal(complete, session);
-      assert.equal(session.longReply, undefined);
-      assert.ok(payloads(messages).equals(wholeReply("FOUND", 1, body)), `${less} bytes less`);
-      const last = messages.pop()!;
-      assert.deepEqual([last.slot, last.flags], [3, 0]);
-      for (const { flags, payload, slot } of messages)
-        assert.deepEqual([slot, flags, payload.length], [3, More, PIECE_BYTES]);
-      assert.equal(scene.replies.pumpLong(), undefined, "it is over");
     }
   });
 
@@ -318,23 +185,6 @@ describe("Replies: a long reply", () => {
     );
   });
 
-  it("waits with each piece for the record of its own command, not for later ones", () => {
-    for (const records of [0, 2]) {
-      const scene = new Scene();
-      const session = scene.session(0);
-      scene.records.lastNumber = 10;
-      scene.command(records);
-      scene.replies.job(session, ReplyWord.reserved, scene.job(pattern(140 * KIB)), ResponseFlag.Worker);
-      scene.command(5);
-      const { messages } = scene.receiveLong(session);
-      assert.equal(messages.length, 5);
-      for (const { flags, recordNumber } of messages) {
-        assert.equal(recordNumber, 10 + records);
-        assert.equal(flags & ~More, ResponseFlag.Worker | (records > 0 ? Durable : 0));
-      }
-    }
-  });
-
   it("keeps its bytes if the job is deleted, and frees them at its end", () => {
     const scene = new Scene();
     const session = scene.session(0);
@@ -345,36 +195,10 @@ describe("Replies: a long reply", () => {
     scene.bodies.free(scene.bodyOf(slot));
     assert.equal(scene.bodies.reservedBytes, reservedBytes);
     const other = scene.job(Buffer.alloc(200 * KIB, "o"));
-    const { messages } = scene.receiveLong(session);
+    const messages = scene.receiveLong(session);
     assert.ok(payloads(messages).equals(wholeReply("RESERVED", 1, body)));
     scene.bodies.free(scene.bodyOf(other));
     assert.ok(scene.bodies.reservedBytes < reservedBytes, "both bodies are given back");
-  });
-
-  it("alternates with those of other clients, and reports its completion", () => {
-    const scene = new Scene();
-    const sessions = [scene.session(0), scene.session(1)];
-    const bodies = [pattern(300 * KIB), Buffer.alloc(180 * KIB, "b")];
-    for (const [index, session] of sessions.entries())
-      scene.replies.job(session, ReplyWord.found, scene.job(bodies[index]!), 0);
-    const received: Message[][] = [[], []];
-    const complete: (ShardSession | undefined)[] = [];
-    const slots: number[] = [];
-    for (let turn = 0; turn < 20; turn++) {
-      complete.push(scene.replies.pumpLong());
-      for (const message of scene.take()) {
-        slots.push(message.slot);
-        received[message.slot]!.push(message);
-      }
-      for (const [index, session] of sessions.entries()) session.read(payloads(received[index]!).length);
-    }
-    assert.deepEqual(slots.slice(0, 4), [0, 1, 0, 1]);
-    assert.deepEqual(
-      complete.filter((over) => over !== undefined),
-      [sessions[1], sessions[0]],
-    );
-    for (const index of [0, 1])
-      assert.ok(payloads(received[index]!).equals(wholeReply("FOUND", index + 1, bodies[index]!)));
   });
 
   it("has its turn however fast others read, and costs nothing while its client reads nothing", () => {
