@@ -1,4 +1,4 @@
-// Failures of jobs: how many are kept, what they cost, and their way through the log's records.
+// Failures of jobs: which ended a connection, what they cost, and those of an edited log.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -9,36 +9,20 @@ import { NO_SLOT, rowOf } from "../../../../src/engine/jobs/job-table.ts";
 import { JobAttributes } from "../../../../src/engine/jobs/new-job.ts";
 import type { Session } from "../../../../src/engine/state/session.ts";
 import {
-  attributeBytesOf,
-  emptyRecordFields,
-  encodePutHead,
-  encodeUpdate,
-  mergeHead,
-  RECORD_FIXED_BYTES,
-  RECORD_TAIL_BYTES_MAX,
-  recordHeadBytes,
-  UPDATE_BYTES_MAX,
-} from "../../../../src/message/record.ts";
-import {
   ALL_ATTRIBUTE_BYTES_MAX,
-  ATTRIBUTE_BYTES_MAX,
   Attribute,
   AttributeWriter,
 } from "../../../../src/protocol/job-attribute.ts";
 import {
   FAILURES_BYTES_MAX,
-  FAILURES_MAX,
   type Failure,
   failuresAreWhole,
   REASON_BYTES_MAX,
   readFailures,
-  WORKER_BYTES_MAX,
 } from "../../../../src/protocol/job-failure.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { JobCounter } from "../../../../src/schema/job.ts";
 import { unheardEffects } from "../../../support/in-process/effects.ts";
-
-const NONE = new Uint8Array(0);
 
 function span(text: string): Span {
   const made = new Span();
@@ -77,54 +61,10 @@ class Scene {
   failures(id: number): Failure[] {
     return readFailures(this.engine.policies.failures.of(this.engine.find(id)));
   }
-
-  /** The attributes of the job's UPDATE. */
-  attributes(id: number, wallOffsetMs: number): Uint8Array {
-    const writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
-    this.engine.policies.attributes.writeMutable(this.engine.find(id), writer, wallOffsetMs);
-    return writer.bytes.slice(0, writer.pad());
-  }
 }
 
 describe("failures of a job", () => {
-  it("are the last five, newest first, with attempt, cause, time, worker and reason", () => {
-    const scene = new Scene();
-    scene.put(1);
-    for (let n = 1; n <= 7; n++) scene.fail(1, `r${n}`, n * 10, scene.session(n));
-    assert.deepEqual(
-      scene.failures(1),
-      [7, 6, 5, 4, 3].map((n) => ({
-        ...{ atMs: n * 10, attempt: n, cause: "buried", worker: "w".repeat(n), reason: `r${n}` },
-      })),
-    );
-  });
-
-  it("come from a release with a reason, a timeout and the end of a connection", () => {
-    const scene = new Scene();
-    const { engine } = scene;
-    scene.put(1);
-    engine.reserveJob(scene.session(), 1, 0);
-    engine.release(scene.session(), 1, 0, 0, 0);
-    assert.deepEqual(scene.failures(1), [], "without a reason, a release is none");
-    engine.reserveJob(scene.session(), 1, 0);
-    engine.release(scene.session(), 1, 0, 0, 0, span("\0\xff"));
-    engine.reserveJob(scene.session(), 1, 0);
-    engine.runDue(1001);
-    engine.reserveJob(scene.session(2), 1, 1001);
-    engine.closeSession(scene.session(2), 1002);
-    const causes = scene.failures(1).map(({ cause, attempt, reason }) => [cause, attempt, reason]);
-    assert.deepEqual(causes, [
-      ["disconnected", 4, ""],
-      ["timed-out", 3, ""],
-      ["released", 2, "\0\xff"],
-    ]);
-    // A job that its client never got has not failed.
-    engine.reserveJob(scene.session(), 1, 1002);
-    engine.giveBackOne(scene.session(), 1, 1002);
-    assert.equal(scene.failures(1).length, 3);
-  });
-
-  it("are counted if the connection ended, for the job, its tube and the shard, and in the log", () => {
+  it("are counted if the connection ended, for the job, its tube and the shard", () => {
     const scene = new Scene();
     const { engine } = scene;
     const { failures } = engine.policies;
@@ -147,9 +87,6 @@ describe("failures of a job", () => {
       engine.jobs.pageOf(job).count(rowOf(job), JobCounter.disconnects);
     assert.deepEqual([disconnectsOf(slot), tube.disconnects, engine.jobDisconnects], [7, 7, 7]);
     assert.deepEqual([failures.lostJobOf(tube), scene.failures(1).length], [slot, 5]);
-    const bytes = scene.attributes(1, 0);
-    const read = new JobAttributes().read(bytes, 0, bytes.length, 0);
-    assert.equal(read.rareCounters[0], 7);
     engine.delete(scene.session(), 1, 1012);
     assert.equal(failures.lostJobOf(tube), NO_SLOT, "the job is gone");
     scene.put(1);
@@ -214,46 +151,6 @@ describe("failures of a job", () => {
 });
 
 describe("failures in the log", () => {
-  it("come back in other times, whatever the length of five reasons", () => {
-    for (const length of [0, 1, 190, 239, 240, 241, 900, REASON_BYTES_MAX]) {
-      const scene = new Scene();
-      scene.put(1);
-      const worker = scene.session(WORKER_BYTES_MAX);
-      for (let n = 1; n <= FAILURES_MAX; n++) scene.fail(1, "\xff".repeat(length), n, worker);
-      const update = scene.attributes(1, 5000);
-      const read = new JobAttributes().read(update, 0, update.length, 4000);
-      assert.ok(read.hasOnlyFailures);
-      assert.deepEqual(
-        readFailures(read.failures),
-        scene.failures(1).map((failure) => ({ ...failure, atMs: failure.atMs + 1000 })),
-      );
-    }
-  });
-
-  it("are in the latest UPDATE, long or short, and go with it into a new PUT", () => {
-    const fields = { ...emptyRecordFields(), id: 7 };
-    const tube = asciiBytes("t".repeat(200));
-    const lists = [0, 30, 900, REASON_BYTES_MAX].map((length) => {
-      const scene = new Scene();
-      scene.put(1);
-      if (length > 0) for (let n = 0; n < FAILURES_MAX; n++) scene.fail(1, "r".repeat(length), 0);
-      return scene.attributes(1, 0);
-    });
-    assert.ok(lists.some(({ length }) => length > ATTRIBUTE_BYTES_MAX));
-    for (const before of lists)
-      for (const after of lists) {
-        const put = Memory.ofSize(RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX);
-        encodePutHead(put, 0, fields, tube, 0, before);
-        const update = Memory.ofSize(UPDATE_BYTES_MAX);
-        const length = encodeUpdate(update, 0, fields, NONE, after);
-        assert.equal(recordHeadBytes(update.view, 0), length);
-        const merged = Memory.ofSize(RECORD_FIXED_BYTES + RECORD_TAIL_BYTES_MAX);
-        assert.equal(mergeHead(merged, put, 0, update, 0), recordHeadBytes(merged.view, 0));
-        const at = RECORD_FIXED_BYTES + tube.length;
-        assert.deepEqual(merged.bytes.slice(at, at + attributeBytesOf(merged.view, 0)), after);
-      }
-  });
-
   it("are dropped if somebody has edited them, whatever the bytes", () => {
     const writer = new AttributeWriter(Memory.ofSize(ALL_ATTRIBUTE_BYTES_MAX));
     for (let bytes = 1; bytes < 40; bytes++) {
