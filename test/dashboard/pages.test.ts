@@ -73,7 +73,7 @@ const BAD_PAGE_FAULTS = [
   "runs out of its card: words that leave the card",
   "cut off: much too long",
 ];
-/** Width of a list that is hidden when its ages have as many characters as they may in two hours. */
+/** Width of a list that is hidden when its ages have as many characters as in two hours. */
 const HIDDEN_WITH_LONG_AGES = `(() => {
   const list = document.querySelector("main .scroll");
   const texts = document.createTreeWalker(list, NodeFilter.SHOW_TEXT);

@@ -32,7 +32,7 @@ export async function eventually<T>(
   }
 }
 
-/** The same for what needs no timer and no input: a fault fails here instead of looping for ever. */
+/** The same for what needs no timer and no input: a fault fails here instead of looping on. */
 export async function soon(what: string, is: () => boolean): Promise<void> {
   for (let turn = 0; !is(); turn++) {
     assert.ok(turn < TURNS_MAX, `not within ${TURNS_MAX} turns: ${what}`);

@@ -1,4 +1,5 @@
-// Tests of a connection's output: what it holds until it is in the log, and bodies among copied bytes.
+// Tests of a connection's output: what it holds until it is in the log, and bodies among copied
+// bytes.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
