@@ -21,7 +21,6 @@ import {
 } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { RestateWords } from "../ring/restate-words.ts";
 import { EMPTY, FULL, RingReader, RingWriter } from "../ring/ring.ts";
 import {
   type BackupWords,
@@ -31,6 +30,7 @@ import {
   LentIds,
   LogWord,
   LogWords,
+  RestateWords,
 } from "../ring/shared-words.ts";
 import type { BinlogError } from "./disk/binlog-error.ts";
 import type { BatchSink } from "./live/batch-chain.ts";

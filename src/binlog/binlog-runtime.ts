@@ -15,8 +15,7 @@ import {
 } from "../message/topology.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { monotonicMs, wallOffsetMs } from "../ring/monotonic-clock.ts";
-import { RESTATED_MAX, RestateWords } from "../ring/restate-words.ts";
-import { ControlWords, FileTable } from "../ring/shared-words.ts";
+import { ControlWords, FileTable, RESTATED_MAX, RestateWords } from "../ring/shared-words.ts";
 import { BatchRing, BinlogLoop } from "./binlog-loop.ts";
 import { BinlogError } from "./disk/binlog-error.ts";
 import { noteStart, readGroupFile } from "./disk/checked-json.ts";

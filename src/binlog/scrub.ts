@@ -11,7 +11,7 @@ import { segmentName, segmentNumber } from "../base/text.ts";
 import type { Damage, ScrubReport } from "../message/log-figures.ts";
 import { binlogBell, binlogRole, Counter, countersOf, type Topology } from "../message/topology.ts";
 import { Doorbell } from "../ring/doorbell.ts";
-import { RestateWords } from "../ring/restate-words.ts";
+import { RestateWords } from "../ring/shared-words.ts";
 import { RealDisk } from "./disk/real-disk.ts";
 import { checkInThread } from "./recovery/scan-pool.ts";
 import type { CheckedFile } from "./recovery/segment-scan.ts";

@@ -4,7 +4,6 @@
 import { assert } from "../base/assert.ts";
 import { WorkerNames } from "../ring/connection-words.ts";
 import { DOORBELL_WORDS } from "../ring/doorbell.ts";
-import { RestateWords } from "../ring/restate-words.ts";
 import { createRing } from "../ring/ring.ts";
 import {
   BackupWords,
@@ -13,6 +12,7 @@ import {
   LOG_WORDS,
   type LogWord,
   MemoryWords,
+  RestateWords,
 } from "../ring/shared-words.ts";
 import { GROUP_FIGURES } from "./group.ts";
 import { recordRingBytes } from "./record.ts";
@@ -259,7 +259,7 @@ interface BinlogTopology {
   readonly progress: SharedArrayBuffer;
   /** See ring/shared-words.ts. */
   readonly files: SharedArrayBuffer;
-  /** See ring/restate-words.ts. */
+  /** See ring/shared-words.ts. */
   readonly restate: SharedArrayBuffer;
   /** How far a change's record must be before the reply: written or, with -f 0, synced. */
   readonly repliesWaitFor: LogWord;

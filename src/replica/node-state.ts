@@ -23,8 +23,7 @@ import {
 } from "../message/topology.ts";
 import { Doorbell } from "../ring/doorbell.ts";
 import { Lease, monotonicMs } from "../ring/monotonic-clock.ts";
-import { RestateWords } from "../ring/restate-words.ts";
-import { BatchWord, ControlWords, LentIds, LogWord, LogWords } from "../ring/shared-words.ts";
+import { BatchWord, ControlWords, LentIds, LogWord, LogWords, RestateWords } from "../ring/shared-words.ts";
 import type { FollowEnd } from "./follower-core.ts";
 import type { GroupUrl } from "./group-url.ts";
 import type { JetStreamLog } from "./jetstream-log.ts";

@@ -480,7 +480,7 @@ export class Connection implements RunQueueEntry, LineHandler, RoutedConnection,
   onDrain(): void {
     const { replies } = this;
     const { migrator } = this.acceptor;
-    if (replies.gatheredBytes > 0) this.acceptor.runQueues.markDirty(this);
+    if (replies.unsentBytes > 0) this.acceptor.runQueues.markDirty(this);
     if (!this.isDead && !replies.isIdle) replies.grantCredit();
     replies.conversation?.onRoom?.();
     if (this.reader.bufferedBytes > 0 || this.inputLimit.isInUse || replies.isHalfClosed) this.proceed();

@@ -44,9 +44,16 @@ import {
 } from "../../protocol/job-attribute.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
 import type { Doorbell, DoorbellOwner } from "../../ring/doorbell.ts";
-import { type JobPart, RestateWords } from "../../ring/restate-words.ts";
 import { FULL, RingWriter } from "../../ring/ring.ts";
-import { ControlWords, FileTable, isLent, JobIds, LentIds } from "../../ring/shared-words.ts";
+import {
+  ControlWords,
+  FileTable,
+  isLent,
+  JobIds,
+  type JobPart,
+  LentIds,
+  RestateWords,
+} from "../../ring/shared-words.ts";
 import type { BatchFacts } from "../../schema/batch.ts";
 import { FIXED_COUNTERS } from "../../schema/job.ts";
 
@@ -446,7 +453,7 @@ export class RecordLog implements RecordSink, ScheduleSink {
     return writer.bytes.subarray(0, writer.pad());
   }
 
-  // --- records that the log can no longer read: ring/restate-words.ts ----------------------------
+  // --- records that the log can no longer read: ring/shared-words.ts ----------------------------
 
   /** Whether the log asks for records of jobs again. */
   get hasRequest(): boolean {
