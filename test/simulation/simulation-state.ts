@@ -101,6 +101,8 @@ export class SimulationState {
   readonly puts: number;
   readonly reserves: number;
   readonly #bigBodies: number;
+  /** Whether clients send all kinds of commands. */
+  readonly #hasAll: boolean;
   readonly extensions: boolean;
   /** No option restricts its draws, as the search for a planted bug does. */
   readonly isUsual: boolean;
@@ -176,10 +178,11 @@ export class SimulationState {
     this.tickMs = random.pick([0, 0.01, 1]);
     this.firstJobId = random.pick([1, 1, 2 ** 24 - 20, 2 ** 32 - 20]);
     const isLogged = random.chance(0.5) || options.durable === true;
-    // No draw, so that two seeds of three are the same run as before there were rates.
-    this.hasRates = options.seed % 3 === 0;
     this.isUsual = options.jobMoves === undefined && options.extensions === undefined;
-    const isDurable = options.durable ?? (this.isUsual && options.seed % 2 === 1);
+    this.#hasAll = this.isUsual && options.seed % 17 === 11;
+    // No draw, so that two seeds of three are the same run as before there were rates.
+    this.hasRates = options.seed % 3 === 0 || this.#hasAll;
+    const isDurable = options.durable ?? (this.isUsual && (options.seed % 2 === 1 || this.#hasAll));
     this.policies = this.extensions && (!isLogged || isDurable) && (options.policies ?? true);
     this.weights = this.#has(options.weights, 4, 7);
     this.flows = this.#has(options.flows, 7, 9);
@@ -195,11 +198,12 @@ export class SimulationState {
   }
 
   /**
-   * Returns whether clients send a kind of commands: as asked, or in one seed of `of`. It draws
+   * Returns whether clients send a kind of commands: as asked, or in one seed of `of`, or in a run
+   * with all kinds: some never meet otherwise, since their seeds exclude each other. It draws
    * nothing, so that the other seeds are the same runs as before there were such commands.
    */
   #has(asked: boolean | undefined, place: number, of: number): boolean {
-    return this.extensions && (asked ?? (this.isUsual && this.options.seed % of === place));
+    return this.extensions && (asked ?? (this.isUsual && (this.options.seed % of === place || this.#hasAll)));
   }
 
   get shape(): string {
