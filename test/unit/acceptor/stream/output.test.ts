@@ -38,6 +38,18 @@ it("Output sends a turn's replies with one write, and nothing without replies", 
   assert.deepEqual(sink.lengths, [12 + 5000 + 9]);
 });
 
+it("Output counts bytes that the kernel hasn't taken", () => {
+  const output = new Output({ ...transport(), pendingBytes: 100 }, { isLogged: () => true });
+  output.append(asciiBytes("abc"), 0, 3);
+  assert.deepEqual([output.unsentBytes, output.gatheredBytes], [103, 3]);
+});
+
+it("Output doesn't hold a reply whose record is in the log", () => {
+  const output = new Output(transport(), { isLogged: (shard, number) => shard === 1 && number <= 9 });
+  assert.deepEqual([output.hold(1, 9), output.waitsForLog], [false, false]);
+  assert.deepEqual([output.hold(1, 10), output.waitsForLog], [true, true]);
+});
+
 it("Output waits for the log no more when it is cleared", () => {
   const output = new Output(transport(), { isLogged: () => false });
   output.hold(0, 1);
