@@ -957,6 +957,7 @@ export class QueueCore extends ShardState {
   waitToFill(session: Session, fillsAt: number, lingerMs: number, timeoutAtMs: number, nowMs: number): void {
     assert(fillsAt > 0, "a batch that is full waits for no job");
     this.runDue(nowMs);
+    this.looks += session.watches.size;
     session.fillsAt = fillsAt;
     if (session.waiting === Waiting.No) this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
     else this.waiters.renewFill(session);

@@ -38,7 +38,35 @@ function changeCandidates(
   });
 }
 
+/** Found by batches that wait until they are full. */
+function plantedInFills(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { ...plantedInBatches(name, plant).options, fills: true } };
+}
+
 export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
+  plantedInFills("a put between count and wait does not fill a batch", ({ shards }) => {
+    for (const { engine } of shards) {
+      const wait = engine.waitToFill.bind(engine);
+      engine.waitToFill = (session, fillsAt, ...rest) =>
+        wait(session, Math.max(fillsAt, engine.readyFor(session) + 1), ...rest);
+    }
+  }),
+  plantedInFills("a batch that has its jobs holds up the others", ({ shards }) => {
+    for (const { engine } of shards) {
+      const stop = engine.stopSharedWait.bind(engine);
+      engine.stopSharedWait = (session, nowMs) => {
+        session.isTold = false;
+        stop(session, nowMs);
+      };
+    }
+  }),
+  plantedInFills("a first job does not begin the linger", ({ shards }) => {
+    for (const { engine } of shards) {
+      const wait = engine.waitToFill.bind(engine);
+      engine.waitToFill = (session, fillsAt, _lingerMs, timeoutAtMs, nowMs) =>
+        wait(session, fillsAt, Number.POSITIVE_INFINITY, timeoutAtMs, nowMs);
+    }
+  }),
   plantedInBatches("a batch of one shard goes on behind a lost job", ({ shards }) => {
     for (const { engine } of shards) {
       const reserve = engine.batchReserves.reserve.bind(engine.batchReserves);
