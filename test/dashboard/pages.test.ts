@@ -81,9 +81,10 @@ const HIDDEN_WITH_LONG_AGES = `(() => {
   while (texts.nextNode() !== null) {
     const { data, parentElement } = texts.currentNode;
     const isAge = /^\\s*(?:< )?\\d+ (?:s|min|h)\\s*$/.test(data) && !parentElement.textContent.endsWith(" left");
-    if (isAge) ages.push([texts.currentNode, data]);
+    if (isAge) ages.push([texts.currentNode, data, "119 min"]);
+    else if (data === "never") ages.push([texts.currentNode, data, "119 min ago"]);
   }
-  for (const [text] of ages) text.data = "119 min";
+  for (const [text, , long] of ages) text.data = long;
   const hidden = list.scrollWidth - list.clientWidth;
   for (const [text, before] of ages) text.data = before;
   return hidden;
