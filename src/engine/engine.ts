@@ -52,6 +52,10 @@ export const BYTES_OF = {
   flowPage: 139264,
   /** A page's column of notes, if a job on it has one. The notes are in the arena. */
   notePage: 32768,
+  /** A tube with ends that are kept, a place for one, and a page's column of starts. */
+  history: 640,
+  finished: 12,
+  startPage: 65536,
   /** A batch, on each shard, with a name of up to 200 bytes. */
   batch: 768,
 } as const;
@@ -97,6 +101,9 @@ export class Engine extends QueueCore {
       this.scheduled.size * BYTES_OF.scheduled +
       jobs.spareExtras.flowPages * BYTES_OF.flowPage +
       jobs.spareExtras.notePages * BYTES_OF.notePage +
+      jobs.startPages * BYTES_OF.startPage +
+      this.policies.finished.tubes * BYTES_OF.history +
+      this.policies.finished.places * BYTES_OF.finished +
       this.batches.size * BYTES_OF.batch
     );
   }

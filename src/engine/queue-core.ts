@@ -449,22 +449,29 @@ export class QueueCore extends ShardState {
       this.#endHolding(slot, session, nowMs);
     } else if (page.state[row] === JobState.Moving) return Outcome.NotFound;
     else this.queues.leave(slot);
-    this.#remove(slot, isHeld ? ENDS.Done : ENDS.Deleted, nowMs);
+    this.#remove(slot, isHeld ? ENDS.Done : ENDS.Deleted, isHeld ? session.index : NOBODY, nowMs);
     return Outcome.Done;
   }
 
   /** Deletes a job in any state, whichever session holds it. */
   discard(slot: number, end: End, nowMs: number): void {
+    const page = this.jobs.pageOf(slot);
+    const row = rowOf(slot);
+    const holder = page.state[row] === JobState.Reserved ? page.holder[row]! : NOBODY;
     this.leave(slot, nowMs);
-    this.#remove(slot, end, nowMs);
+    this.#remove(slot, end, holder, nowMs);
   }
 
-  /** Removes a job that has left its queue, and its tube if that is unused. */
-  #remove(slot: number, end: End, nowMs: number): void {
+  /**
+   * Removes a job that has left its queue, and its tube if that is unused. `holder` is the session
+   * that held it, or NOBODY.
+   */
+  #remove(slot: number, end: End, holder: number, nowMs: number): void {
     const page = this.jobs.pageOf(slot);
+    const tube = this.tubeOf(slot);
+    if (tube.keepFinished > 0) this.policies.finished.add(slot, end.finished, holder, nowMs);
     if (page.extras === undefined) this.records?.deleted(page.id[rowOf(slot)]!);
     else this.policies.recordEnd(slot, end, nowMs);
-    const tube = this.tubeOf(slot);
     tube.deletes++;
     this.jobDeletes++;
     this.store.end(slot, tube);
@@ -488,7 +495,7 @@ export class QueueCore extends ShardState {
       return Outcome.Marked;
     }
     this.queues.leave(slot);
-    this.policies.endCancelled(slot, tube, nowMs);
+    this.policies.endCancelled(slot, tube, NOBODY, nowMs, reason);
     this.serveIfLimited(tube, nowMs);
     this.dropIfUnused(tube);
     return Outcome.Done;
@@ -1210,6 +1217,8 @@ export class QueueCore extends ShardState {
       this.policies.notes.forget(extras, rowOf(slot));
     }
     const tube = this.tubeOf(slot);
+    if (tube.keepFinished > 0 || this.jobs.pageOf(slot).startedAtMs !== undefined)
+      this.policies.finished.begins(slot, nowMs);
     if (tube.limiter === undefined) return;
     assert(tube.inWork > 0, "a job that was taken is counted as held");
     const cost = this.jobs.costOf(slot);

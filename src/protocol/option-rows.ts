@@ -159,12 +159,13 @@ const SETTING_KINDS = {
   rate: { kind: OptionKind.Rate, usage: "<n>/<seconds>" },
 } as const;
 
-export const SETTING_ROWS: readonly OptionRow[] = SETTINGS.map(({ word, tag, kind, min, words }) => ({
+export const SETTING_ROWS: readonly OptionRow[] = SETTINGS.map(({ word, tag, kind, min, max, words }) => ({
   name: word,
   tag: tag as OptionTag,
   mayBeEmpty: true,
   ...SETTING_KINDS[kind],
   ...(min === undefined ? {} : { min }),
+  ...(max === undefined ? {} : { max }),
   ...(words === undefined ? {} : { words: Object.keys(words), usage: Object.keys(words).join("|") }),
 }));
 // Options of commands that put, list, move, clear or update jobs.
@@ -243,15 +244,8 @@ export const LIST_OPTIONS: readonly OptionRow[] = [
   { name: "show", tag: OptionTag.Show, kind: OptionKind.Number, max: SHOWN_BYTES_MAX, usage: "<bytes>" },
 ];
 
-/** The options of list-batches. */
-export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
-  {
-    name: "after",
-    tag: OptionTag.After,
-    kind: OptionKind.Number,
-    max: Number.MAX_SAFE_INTEGER,
-    usage: "<number>",
-  },
+/** The options of finished-jobs, and of list-batches, whose pages continue from a number. */
+export const FINISHED_OPTIONS: readonly OptionRow[] = [
   {
     name: "before",
     tag: OptionTag.Before,
@@ -260,6 +254,17 @@ export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
     usage: "<number>",
   },
   limit(LIST_LIMIT_MAX, "<1..1000>"),
+];
+
+export const LIST_BATCHES_OPTIONS: readonly OptionRow[] = [
+  {
+    name: "after",
+    tag: OptionTag.After,
+    kind: OptionKind.Number,
+    max: Number.MAX_SAFE_INTEGER,
+    usage: "<number>",
+  },
+  ...FINISHED_OPTIONS,
 ];
 
 /** Reserved jobs belong to their holders and can't be moved. */

@@ -13,6 +13,8 @@ interface SettingRow {
   readonly kind: SettingKind;
   /** Minimum of a number; 0 if omitted. */
   readonly min?: number;
+  /** Maximum of a number; that of 32 bits if omitted. */
+  readonly max?: number;
   /** The words, each with what the dashboard calls it. */
   readonly words?: Readonly<Record<string, string>>;
   /** The value where nothing is set. */
@@ -33,6 +35,8 @@ const row = <Kind extends SettingKind, Word extends string = never>(
 
 const { POSITIVE_INFINITY: UNLIMITED } = Number;
 const GROUPS_MAX = 100_000;
+/** Ends of jobs that a tube keeps at most. */
+const FINISHED_MAX = 10_000;
 
 // biome-ignore format: a table
 const ROWS = {
@@ -52,6 +56,7 @@ const ROWS = {
   groupRate: row("rate", { unset: "", label: "rate of a group", hint: "such as 10/1" }),
   groupBurst: row("number", { min: 1, unset: 1, label: "burst of a group", hint: "jobs at once, after a quiet time" }),
   maxGroups: row("number", { unset: GROUPS_MAX, label: "groups at most", hint: "" }),
+  keepFinished: row("number", { max: FINISHED_MAX, unset: 0, label: "finished jobs to keep", hint: "the last ones, in memory" }),
   paused: row("word", { words: { no: "no", yes: "yes" }, unset: "no", label: "paused", hint: "until it is set again, restarts included" }),
 };
 

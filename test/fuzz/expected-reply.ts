@@ -28,6 +28,7 @@ const WORDS: readonly string[] = [
   "kick ",
   "put-in-tube ",
   "list-jobs ",
+  "finished-jobs ",
   "clear-tube ",
   "inspect-tube ",
   "update-job ",
@@ -162,6 +163,10 @@ const OF_TUBE: Readonly<Record<string, { options?: Options; replies: readonly st
     },
     replies: ["OK {int}"],
   },
+  "finished-jobs": {
+    options: { before: numberTo(2n ** 53n - 1n), limit: numberTo(1000n, 1n) },
+    replies: ["OK {int}"],
+  },
   "clear-tube": { options: { ...FILTERS, limit: numberTo(U32_MAX, 1n) }, replies: ["CLEARED {int}"] },
   "open-batch": { options: { keep: isDuration }, replies: ["OPENED", "BATCH_EXISTS"] },
   "commit-batch": { replies: ["COMMITTED", "BATCH_CANCELLED", "NOT_FOUND"] },
@@ -290,6 +295,7 @@ const SETTINGS: Options = {
   "group-rate": orNothing(isRate),
   "group-burst": orNothing(upTo(1n, U32_MAX)),
   "max-groups": orNothing(upTo(0n, U32_MAX)),
+  "keep-finished": orNothing(upTo(0n, 10_000n)),
   paused: orNothing((text) => text === "yes" || text === "no"),
 };
 

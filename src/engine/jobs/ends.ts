@@ -43,6 +43,28 @@ export type KeyAfter = (typeof KeyAfter)[keyof typeof KeyAfter];
 export const MemberAfter = { Open: "open", Done: "done", Failed: "failed" } as const;
 export type MemberAfter = (typeof MemberAfter)[keyof typeof MemberAfter];
 
+/** What `finished-jobs` calls the end of a job; the first if the job goes on. */
+export const FINISHED_WORDS = ["open", "deleted", "dead", "expired", "cancelled"] as const;
+export type FinishedWord = (typeof FINISHED_WORDS)[number];
+
+/** The end of a job; times in monotonic ms, texts in Latin-1. */
+export interface FinishedJob {
+  readonly id: number;
+  readonly state: FinishedWord;
+  readonly putAtMs: number;
+  /** When the last reservation began; -1 for none, or if that is unknown. */
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  readonly attempts: number;
+  /** The worker that held it at the end. */
+  readonly worker: string;
+  readonly unique: string;
+  readonly group: string;
+  readonly note: string;
+  /** Why it was cancelled, or why its last attempt failed. */
+  readonly reason: string;
+}
+
 export interface End {
   readonly what: string;
   /** Whether the reservation was an attempt, so that `max-attempts` counts it. */
@@ -53,6 +75,7 @@ export interface End {
   readonly failure: FailureCause | undefined;
   readonly key: KeyAfter;
   readonly member: MemberAfter;
+  readonly finished: FinishedWord;
 }
 
 const { Kept, Remembered } = KeyAfter;
@@ -66,7 +89,16 @@ function end<Cause extends FailureCause | undefined>(
   key: KeyAfter,
   member: MemberAfter,
 ): End & { readonly failure: Cause } {
-  return { what, isAttempt, backsOff, failure, key, member };
+  return { what, isAttempt, backsOff, failure, key, member, finished: "open" };
+}
+
+function last<Cause extends FailureCause | undefined>(
+  what: string,
+  failure: Cause,
+  member: MemberAfter,
+  finished: FinishedWord,
+): End & { readonly failure: Cause } {
+  return { ...end(what, true, false, failure, Remembered, member), finished };
 }
 
 export const ENDS = {
@@ -89,18 +121,16 @@ export const ENDS = {
     Open,
   ),
   // The job ends.
-  Done: end("`delete` by its holder", true, false, undefined, Remembered, Done),
-  Deleted: end("`delete` by anyone else", true, false, undefined, Remembered, Failed),
-  Cleared: end("`clear-tube`", true, false, undefined, Remembered, Failed),
-  BatchCancelled: end("`cancel-batch`", true, false, undefined, Remembered, Failed),
-  Cancelled: end(
+  Done: last("`delete` by its holder", undefined, Done, "deleted"),
+  Deleted: last("`delete` by anyone else", undefined, Failed, "deleted"),
+  Cleared: last("`clear-tube`", undefined, Failed, "deleted"),
+  BatchCancelled: last("`cancel-batch`", undefined, Failed, "cancelled"),
+  Cancelled: last(
     "`cancel-job`, at once or in place of what would bring the job back",
-    true,
-    false,
     undefined,
-    Remembered,
     Failed,
+    "cancelled",
   ),
-  Expired: end("its ttl is over", true, false, FailureCause.Expired, Remembered, Failed),
-  Died: end("it has used up its attempts", true, false, undefined, Remembered, Failed),
+  Expired: last("its ttl is over", FailureCause.Expired, Failed, "expired"),
+  Died: last("it has used up its attempts", undefined, Failed, "dead"),
 } as const satisfies Readonly<Record<string, End>>;

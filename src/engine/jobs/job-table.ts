@@ -267,6 +267,8 @@ export class JobPage {
   failures: Uint32Array | undefined = undefined;
   /** The rare counters of each job; created with `failures`. */
   rareCounters: Uint32Array | undefined = undefined;
+  /** When each job's last reservation began, ms, or -1; created for a tube that keeps ends. */
+  startedAtMs: Float64Array | undefined = undefined;
   readonly #buffer: ArrayBuffer;
   readonly #spareExtras: SpareExtras;
   /** Number of rows in use. */
@@ -376,6 +378,8 @@ export class JobTable {
   #emptyPages = 0;
   /** Number of pages with columns for failures. */
   failurePages = 0;
+  /** Number of pages with a column of starts. */
+  startPages = 0;
   /** Counts the extras, too. */
   readonly spareExtras: SpareExtras = new SpareExtras();
 
@@ -445,6 +449,8 @@ export class JobTable {
     if (page.failures !== undefined) this.failurePages--;
     page.failures = undefined;
     page.rareCounters = undefined;
+    if (page.startedAtMs !== undefined) this.startPages--;
+    page.startedAtMs = undefined;
     if (++this.#emptyPages <= 1) return;
     this.#emptyPages--;
     page.discard();
@@ -464,6 +470,15 @@ export class JobTable {
     page.rareCounters = rareCounters;
     this.failurePages++;
     return page.failures;
+  }
+
+  /** Does the same for the column of starts. */
+  makeStarts(page: JobPage): Float64Array {
+    if (page.startedAtMs !== undefined) return page.startedAtMs;
+    assert(page.live > 0, "only a page with jobs has starts");
+    page.startedAtMs = new Float64Array(PAGE_ROWS).fill(-1);
+    this.startPages++;
+    return page.startedAtMs;
   }
 
   /**

@@ -597,6 +597,7 @@ export class JobStore {
     queues.becomeFree(slot, tube);
     if (page.extras !== undefined) this.#forget(slot);
     if (page.failures !== undefined) this.#failures.forget(slot);
+    if (page.startedAtMs !== undefined) page.startedAtMs[row] = -1;
     index.delete(id);
     jobs.free(slot);
   }

@@ -16,6 +16,7 @@ import type { BatchRow, BatchTable } from "../state/batch-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
 import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf, backoffMs, Failures, isSpent, NOBODY, resetAttempts } from "./failures.ts";
+import { FinishedJobs } from "./finished-jobs.ts";
 import { JobNotes } from "./job-notes.ts";
 import { DeadJobs, GroupMembership, JobStore, LONG_AGO_MS, StoredAttributes } from "./job-store.ts";
 import { NO_ROW } from "./key-table.ts";
@@ -141,6 +142,7 @@ export class Policies {
   readonly deaths: DeadJobs;
   readonly failures: Failures;
   readonly notes: JobNotes;
+  readonly finished: FinishedJobs;
   readonly store: JobStore;
   readonly flows: PutFlows;
   /** The job that the last put duplicated. */
@@ -157,6 +159,7 @@ export class Policies {
     this.failures = new Failures(shard, workerName);
     this.notes = new JobNotes(shard);
     this.attributes = new StoredAttributes(shard, this.keys, this.failures, this.notes);
+    this.finished = new FinishedJobs(shard, this.attributes, this.failures, workerName);
     this.deaths = new DeadJobs(shard, this.keys, this.attributes);
     this.#groups = new GroupMembership(shard, this.attributes);
     this.flows = new PutFlows(shard);
@@ -216,7 +219,7 @@ export class Policies {
     assert(page.state[row] === JobState.Reserved, "only a reservation ends");
     const expiresAtMs = page.extras?.expiresAtMs[row] ?? 0;
     if (expiresAtMs > 0 && expiresAtMs <= nowMs) {
-      this.#expire(slot, tube, nowMs);
+      this.#expire(slot, tube, page.holder[row]!, nowMs);
       return undefined;
     }
     const attempts = attemptsOf(page, row);
@@ -237,6 +240,8 @@ export class Policies {
   #die(slot: number, tube: Tube, nowMs: number): Tube | undefined {
     const { jobs, queues, records, ownsTube } = this.#shard;
     assert(tube.policy !== undefined, "a job dies by the settings of its tube");
+    if (tube.keepFinished > 0)
+      this.finished.add(slot, ENDS.Died.finished, jobs.pageOf(slot).holder[rowOf(slot)]!, nowMs);
     const { deadLetter } = tube.policy;
     const hadOrigin = jobs.pageOf(slot).makeExtras().origin[rowOf(slot)] !== EMPTY_BODY;
     this.deaths.mark(slot, tube, DeathReason.Attempts, nowMs);
@@ -313,8 +318,9 @@ export class Policies {
     records?.updated(slot);
   }
 
-  /** Removes a cancelled job that is in no queue. */
-  endCancelled(slot: number, tube: Tube, nowMs: number): void {
+  /** Removes a cancelled job that is in no queue, and that `holder` held until now. */
+  endCancelled(slot: number, tube: Tube, holder: number, nowMs: number, reason?: Uint8Array): void {
+    if (tube.keepFinished > 0) this.finished.add(slot, ENDS.Cancelled.finished, holder, nowMs, reason);
     tube.counts.cancelled++;
     this.#shard.jobCancels++;
     this.recordEnd(slot, ENDS.Cancelled, nowMs);
@@ -377,7 +383,7 @@ export class Policies {
     assert(slot !== NO_SLOT, "a timer that is due has a job");
     const tube = this.#shard.tubeOf(slot);
     queues.leave(slot);
-    this.#expire(slot, tube, nowMs);
+    this.#expire(slot, tube, NOBODY, nowMs);
     return tube;
   }
 
@@ -395,13 +401,14 @@ export class Policies {
     if (batch === undefined) records?.deleted(id);
   }
 
-  /** Handles the expiry of a job that is in no queue. */
-  #expire(slot: number, tube: Tube, nowMs: number): void {
+  /** Handles the expiry of a job that is in no queue, and that `holder` held until now. */
+  #expire(slot: number, tube: Tube, holder: number, nowMs: number): void {
     const { queues, records, jobs } = this.#shard;
     if (this.isCancelled(slot)) {
-      this.endCancelled(slot, tube, nowMs);
+      this.endCancelled(slot, tube, holder, nowMs);
       return;
     }
+    if (tube.keepFinished > 0) this.finished.add(slot, ENDS.Expired.finished, holder, nowMs);
     tube.counts.expired++;
     this.#shard.jobExpiries++;
     if (CHECKED)

@@ -175,7 +175,12 @@ export class JobQueues {
     page.deadlineAtMs[row] = nowMs + page.ttrSeconds[row]! * 1000;
     session.held.push(slot);
     session.heldInOrder.append(slot);
-    return extras !== undefined || tube.limiter !== undefined;
+    return (
+      extras !== undefined ||
+      tube.limiter !== undefined ||
+      tube.keepFinished > 0 ||
+      page.startedAtMs !== undefined
+    );
   }
 
   /** Restarts the TTR of a reserved job; the caller sets the session's timer. */

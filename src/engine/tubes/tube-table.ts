@@ -91,6 +91,7 @@ export class TubeTable implements Tubes {
   /** Applies its current settings to a tube. */
   applySettings(tube: Tube, nowMs: number): Tube {
     tube.policy = this.#settings.policyOf(tube.name);
+    tube.keepFinished = tube.policy?.keepFinished ?? NOTHING_SET.keepFinished;
     if (tube.policy === undefined || !RateLimiter.isNeeded(tube.policy)) tube.limiter = undefined;
     else {
       tube.limiter ??= new RateLimiter();
@@ -131,6 +132,10 @@ interface SetTubes {
   readonly tubes: Tubes;
   readonly settings: TubeSettings;
   readonly jobs: { readonly live: number };
+  /** The ends of jobs that tubes keep, which may become too many; their tubes may be gone. */
+  readonly policies: {
+    readonly finished: { readonly size: number; beginTrim(): void; trim(looks: number): boolean };
+  };
   findTube(name: string): Tube | undefined;
   /**
    * Applies its settings to a tube, and to its groups with at most `looks` examinations; then
@@ -167,11 +172,13 @@ export class SettingChange {
     this.#pattern = pattern;
     this.#tubes = isWide(pattern) ? engine.tubes.values() : undefined;
     this.#left = this.#tubes === undefined ? 1 : engine.tubes.size;
+    engine.policies.finished.beginTrim();
   }
 
   /** An estimate of the work, in changes to jobs. */
   get work(): number {
-    return Math.ceil((this.#left * this.#looksPerTube + this.#groupsLeft) / LOOKS_PER_JOB);
+    const { size } = this.#engine.policies.finished;
+    return Math.ceil((this.#left * this.#looksPerTube + this.#groupsLeft + size) / LOOKS_PER_JOB);
   }
 
   /**
@@ -201,7 +208,7 @@ export class SettingChange {
       }
     }
     assert(this.#left >= 0, "the tubes that are left are counted");
-    return this.#left === 0 && this.#settling === undefined;
+    return this.#left === 0 && this.#settling === undefined && this.#engine.policies.finished.trim(looks);
   }
 
   /**

@@ -74,6 +74,8 @@ export class Tube {
   meter: TubeMeter | undefined = undefined;
   /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
+  /** How many ends of its jobs are kept: `keepFinished` of its policy. */
+  keepFinished = 0;
   #policyCounts: PolicyCounts | undefined;
   #nameBytes: Uint8Array | undefined;
   #expiry: ExpiryHeap | undefined;

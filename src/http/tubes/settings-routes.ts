@@ -23,10 +23,10 @@ type SettingChanges = Readonly<Record<string, number | string | null>>;
 const BY_NAME: ReadonlyMap<string, Setting> = new Map(SETTINGS.map((setting) => [setting.name, setting]));
 const BY_WORD: ReadonlyMap<string, Setting> = new Map(SETTINGS.map((setting) => [setting.word, setting]));
 
-function schemaOf({ kind, min = 0, words = {} }: Setting): TSchema {
+function schemaOf({ kind, min = 0, max = NUMBER_MAX, words = {} }: Setting): TSchema {
   switch (kind) {
     case "number":
-      return Type.Integer({ minimum: min, maximum: NUMBER_MAX });
+      return Type.Integer({ minimum: min, maximum: max });
     case "bytes":
       return Type.Integer({ minimum: min, maximum: Number.MAX_SAFE_INTEGER });
     case "duration":

@@ -18,6 +18,7 @@ import {
   use,
   watch,
 } from "./connection.ts";
+import { finishedJobs } from "./finished-jobs.ts";
 import {
   bury,
   cancelJob,
@@ -107,6 +108,7 @@ const COMMANDS: Readonly<Record<number, ShardCommand>> = {
   [Op.TouchJob]: touchJob,
   [Op.CancelJob]: cancelJob,
   [Op.ListJobs]: listJobs,
+  [Op.FinishedJobs]: finishedJobs,
   [Op.ClearTube]: clearTube,
   [Op.ReserveBatch]: inOrder(reserveBatch),
   [Op.DeleteBatch]: deleteBatch,
