@@ -1218,7 +1218,7 @@ export class QueueCore extends ShardState {
     }
     const tube = this.tubeOf(slot);
     if (tube.keepFinished > 0 || this.jobs.pageOf(slot).startedAtMs !== undefined)
-      this.policies.finished.begins(slot, nowMs);
+      this.policies.finished.begins(slot, tube, nowMs);
     if (tube.limiter === undefined) return;
     assert(tube.inWork > 0, "a job that was taken is counted as held");
     const cost = this.jobs.costOf(slot);
@@ -1497,6 +1497,7 @@ export class QueueCore extends ShardState {
     const { policy } = this.tubes.applySettings(tube, nowMs);
     if (tube.limiter === undefined) this.rateTimers.set(tube.limiterTimer, Number.POSITIVE_INFINITY);
     tube.groups?.limit(policy);
+    this.policies.finished.clip(tube.name, tube.keepFinished);
     assert(tube.limiter === undefined || policy !== undefined, "a rate limiter comes from a setting");
     return this.settleGroups(tube, looks, nowMs);
   }

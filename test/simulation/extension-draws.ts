@@ -19,6 +19,10 @@ const RATES = ["1000/128", "125/128", "125/512"];
 export const SCHEDULES: readonly [string, ...string[]] = ["s0", "s1"];
 const BATCHES: readonly [string, ...string[]] = ["b0", "b1"];
 
+/** The witness compares what the engine keeps (EngineComparison.compareFinished). */
+const FINISHED_FORM =
+  /^OK \d+\r\n---\nnext: \d+\njobs:(?: \[\]\n|\n(?:- \{"id":\d+,"state":"(?:deleted|dead|expired|cancelled)","put":[\d.]+,(?:"start":[\d.]+,)?"end":[\d.]+,"attempts":\d+.*\}\n)+)\r\n$/;
+
 const STATES = ["ready", "delayed", "buried", "reserved"] as const;
 
 export class ExtensionDraws {
@@ -56,6 +60,7 @@ export class ExtensionDraws {
       duplicate: this.#simulation.duplicates ? 6 : 0,
       cancelJob: this.#simulation.cancels ? 5 : 0,
       touchJob: this.#simulation.cancels ? 5 : 0,
+      finishedJobs: this.#simulation.cancels ? 2 : 0,
     });
     switch (kind) {
       case "putInTube":
@@ -81,6 +86,11 @@ export class ExtensionDraws {
             " progress=7 note=half",
             " note=",
           ]),
+        );
+      case "finishedJobs":
+        return command.ofBatch(
+          `finished-jobs ${this.#simulation.tube()}${random.pick(["", " limit=1", " before=3"])}`,
+          FINISHED_FORM,
         );
       case "setTube":
         return this.#setTube();
@@ -277,7 +287,15 @@ export class ExtensionDraws {
     const names = Object.keys(drawn) as (keyof typeof drawn)[];
     const some = names.filter(() => random.chance(0.35));
     const values = some.length === 0 ? names : some;
-    return command.setTube(pattern, Object.fromEntries(values.map((name) => [name, drawn[name]])));
+    return command.setTube(pattern, {
+      ...Object.fromEntries(values.map((name) => [name, drawn[name]])),
+      ...(this.#simulation.cancels ? this.#keptEnds() : {}),
+    });
+  }
+
+  #keptEnds(): command.SettingValueChanges {
+    const random = this.#simulation.random;
+    return random.chance(0.6) ? { keepFinished: random.pick([undefined, 1, 3, 50, 50, 50]) } : {};
   }
 
   #rateSettings(): command.SettingValueChanges {

@@ -14,6 +14,7 @@ import { EMPTY_BODY } from "../jobs/body-arena.ts";
 import { FINISHED_WORDS, type FinishedJob, type FinishedWord } from "../jobs/ends.ts";
 import { rowOf } from "../jobs/job-table.ts";
 import type { ShardState, WorkerName } from "../state/shard-state.ts";
+import type { Tube } from "../tubes/tube.ts";
 import { attemptsOf, type Failures, NOBODY } from "./failures.ts";
 import { type StoredAttributes, textAttribute } from "./job-store.ts";
 
@@ -30,29 +31,31 @@ const FIRST_PLACES = 8;
 class History {
   ids = new Float64Array(FIRST_PLACES);
   cells = new Uint32Array(FIRST_PLACES);
-  size = 0;
-  /** The number of the next record. */
+  /** The numbers of the oldest record, of the oldest that the setting keeps, and of the next. */
+  oldest = 1;
+  shown = 1;
   next = 1;
   lastEndMs = 0;
 
-  get oldest(): number {
-    return this.next - this.size;
+  get size(): number {
+    return this.next - this.oldest;
   }
 
   at(number: number): number {
     return number & (this.ids.length - 1);
   }
 
-  /** Doubles the ring. Throws RangeError when memory is exhausted. */
-  grow(): void {
-    const { ids, cells } = this;
-    const [moreIds, moreCells] = [new Float64Array(2 * ids.length), new Uint32Array(2 * ids.length)];
+  /** Changes the number of places. Throws RangeError when memory is exhausted. */
+  resize(places: number): void {
+    assert(places >= this.size, "a ring has a place for each record");
+    const ids = new Float64Array(places);
+    const cells = new Uint32Array(places);
     for (let number = this.oldest; number < this.next; number++) {
-      moreIds[number & (moreIds.length - 1)] = ids[number & (ids.length - 1)]!;
-      moreCells[number & (moreIds.length - 1)] = cells[number & (ids.length - 1)]!;
+      ids[number & (places - 1)] = this.ids[this.at(number)]!;
+      cells[number & (places - 1)] = this.cells[this.at(number)]!;
     }
-    this.ids = moreIds;
-    this.cells = moreCells;
+    this.ids = ids;
+    this.cells = cells;
   }
 }
 
@@ -83,13 +86,13 @@ export class FinishedJobs {
     return this.#ofTube.size;
   }
 
-  /** Notes that a reservation begins; without memory, its start is unknown. */
-  begins(slot: number, nowMs: number): void {
+  /** Notes that a reservation begins; without the setting or memory, its start is unknown. */
+  begins(slot: number, { keepFinished }: Tube, nowMs: number): void {
     const { bodies, jobs } = this.#shard;
     const page = jobs.pageOf(slot);
-    if (page.startedAtMs === undefined && !bodies.limit.allows) return;
+    if (page.startedAtMs === undefined && (keepFinished === 0 || !bodies.limit.allows)) return;
     try {
-      jobs.makeStarts(page)[rowOf(slot)] = nowMs;
+      jobs.makeStarts(page)[rowOf(slot)] = keepFinished === 0 ? -1 : nowMs;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
     }
@@ -108,7 +111,7 @@ export class FinishedJobs {
     const { bodies, jobs } = this.#shard;
     let cell: number = EMPTY_BODY;
     try {
-      if (history.size === history.ids.length) this.#grow(history);
+      if (history.size === history.ids.length) this.#resize(history, 2 * history.ids.length);
       cell = bodies.allocate(bytes);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -119,15 +122,14 @@ export class FinishedJobs {
     history.ids[at] = jobs.pageOf(slot).id[rowOf(slot)]!;
     history.cells[at] = cell;
     history.next++;
-    history.size++;
     history.lastEndMs = nowMs;
     this.size++;
   }
 
-  #grow(history: History): void {
+  #resize(history: History, places: number): void {
     const before = history.ids.length;
-    history.grow();
-    this.places += history.ids.length - before;
+    history.resize(places);
+    this.places += places - before;
   }
 
   /** Makes room for a record of this size; returns undefined if there is none. */
@@ -162,7 +164,8 @@ export class FinishedJobs {
   #dropOldest(history: History): void {
     assert(history.size > 0, "only a record that exists is dropped");
     this.#shard.bodies.free(history.cells[history.at(history.oldest)]!);
-    history.size--;
+    history.oldest++;
+    history.shown = Math.max(history.shown, history.oldest);
     this.size--;
   }
 
@@ -185,13 +188,18 @@ export class FinishedJobs {
 
   // --- the setting changes -----------------------------------------------------------------------
 
-  #keptOf(tube: string): number {
-    return this.#shard.settings.policyOf(tube)?.keepFinished ?? NOTHING_SET.keepFinished;
+  /** Shows no more records of a tube than this; `trim` drops the others. */
+  clip(tube: string, kept: number): void {
+    const history = this.#ofTube.get(tube);
+    if (history !== undefined) history.shown = Math.max(history.shown, history.next - kept);
   }
 
-  /** Begins to look for records that a changed setting drops. */
+  /** Does so for all tubes, which may be gone, after a setting has changed. */
   beginTrim(): void {
-    if (this.tubes > 0) this.#toTrim = this.#ofTube.entries();
+    const { settings } = this.#shard;
+    for (const tube of this.#ofTube.keys())
+      this.clip(tube, settings.policyOf(tube)?.keepFinished ?? NOTHING_SET.keepFinished);
+    this.#toTrim = this.tubes === 0 ? undefined : this.#ofTube.entries();
   }
 
   /** Drops such records, with about this many looks; returns whether that was all. */
@@ -206,21 +214,27 @@ export class FinishedJobs {
 
   /** Returns how many records it has dropped. */
   #trimOne(tube: string, history: History): number {
-    const kept = this.#keptOf(tube);
     const before = history.size;
-    while (history.size > kept) this.#dropOldest(history);
-    if (kept === 0) this.#forget(tube, history);
-    return before - history.size;
+    while (history.oldest < history.shown) this.#dropOldest(history);
+    const dropped = before - history.size;
+    if (history.size === 0) this.#forget(tube, history);
+    else if (dropped > 0)
+      this.#resize(history, Math.max(FIRST_PLACES, 2 ** Math.ceil(Math.log2(history.size))));
+    return dropped;
   }
 
   // --- records -----------------------------------------------------------------------------------
+
+  /** The tubes with records. */
+  get names(): Iterable<string> {
+    return this.#ofTube.keys();
+  }
 
   /** Returns the kept ends of jobs of a tube, with their numbers, newest first, below `before`. */
   *ofTube(tube: string, before: number): Generator<readonly [number: number, job: FinishedJob]> {
     const history = this.#ofTube.get(tube);
     if (history === undefined) return;
-    const first = history.next - Math.min(history.size, this.#keptOf(tube));
-    for (let number = Math.min(history.next, before) - 1; number >= first; number--)
+    for (let number = Math.min(history.next, before) - 1; number >= history.shown; number--)
       yield [number, this.#read(history, number)];
   }
 
@@ -229,8 +243,8 @@ export class FinishedJobs {
     let found: { tube: string; job: FinishedJob } | undefined;
     for (const [tube, history] of this.#ofTube) {
       let number = history.next - 1;
-      while (number >= history.oldest && history.ids[history.at(number)] !== id) number--;
-      if (number < history.next - Math.min(history.size, this.#keptOf(tube))) continue;
+      while (number >= history.shown && history.ids[history.at(number)] !== id) number--;
+      if (number < history.shown) continue;
       const job = this.#read(history, number);
       if (found === undefined || job.endedAtMs >= found.job.endedAtMs) found = { tube, job };
     }

@@ -19,6 +19,7 @@ const SETTINGS = {
   groupMaxReserved: { word: "group-max-reserved", write: String },
   groupRate: { word: "group-rate", write: String },
   groupBurst: { word: "group-burst", write: String },
+  keepFinished: { word: "keep-finished", write: String },
   paused: { word: "paused", write: String },
 } as const;
 

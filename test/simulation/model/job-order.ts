@@ -14,8 +14,8 @@ export const AT_HOME = {
   errand: undefined,
 } as const;
 
-/** Of a job whose holder has said nothing. */
-export const NOTHING_SAID = { progress: undefined, note: "" } as const;
+/** Of a job whose holder has said nothing, and that began at no time. */
+export const NOTHING_SAID = { progress: undefined, note: "", startedAtMs: -1 } as const;
 
 export const keptState = (state: Exclude<State, "moving">): KeptJob["state"] =>
   state === "reserved" ? "ready" : state;

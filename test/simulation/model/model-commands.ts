@@ -7,6 +7,7 @@ import { fits, isWhole, type JobChoice } from "./job-choice.ts";
 import { AT_HOME, isFree, isLimited, NEVER, NOTHING_SAID, waits } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
 import { LOST, type ModelDeaths } from "./model-deaths.ts";
+import { clipFinished, keepFinished } from "./model-finished.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";
@@ -169,6 +170,7 @@ export class ModelCommands {
     else if (tube.bucket === undefined) tube.bucket = new ModelBucket(values);
     else tube.bucket.set(values, nowMs);
     tube.groups?.set(nowMs);
+    clipFinished(this.#model, name, values.keepFinished);
     tube.wasLimited ||= isLimited(tube.resolved);
     this.#model.waiting.serve(tube, nowMs);
   }
@@ -178,12 +180,13 @@ export class ModelCommands {
     const job = this.#model.queues.on(shard, id);
     if (job === undefined || !isFree(job, session)) return "not found";
     this.#model.uniqueKeys.endKey(job, nowMs);
-    this.#deleteOne(job, job.state === "reserved", nowMs);
+    this.#deleteOne(job, job.state === "reserved", "deleted", nowMs);
     return "done";
   }
 
   /** `done`: by its holder. */
-  #deleteOne(job: ModelJob, done: boolean, nowMs: number): void {
+  #deleteOne(job: ModelJob, done: boolean, state: string, nowMs: number): void {
+    keepFinished(this.#model, job, { state, holder: job.holder }, nowMs);
     this.#model.log.keepEnd(job, this.#model.flows.ended(job, done));
     this.#model.jobs.delete(job.id);
     job.tube.deletes++;
@@ -229,7 +232,7 @@ export class ModelCommands {
     job.tube.buries++;
     if (job.policy.cancelled !== undefined) {
       const { tube } = job;
-      this.#model.deaths.endCancelled(job, nowMs);
+      this.#model.deaths.endCancelled(job, nowMs, job.holder);
       this.#model.waiting.serve(tube, nowMs);
       return "done";
     }
@@ -257,7 +260,7 @@ export class ModelCommands {
     if (job === undefined || job.state === "moving") return "not found";
     const { policy, tube } = job;
     if (job.state !== "reserved") {
-      this.#model.deaths.endCancelled(job, nowMs);
+      this.#model.deaths.endCancelled(job, nowMs, undefined, reason);
       this.#model.waiting.serve(tube, nowMs);
       return "done";
     }
@@ -427,10 +430,10 @@ export class ModelCommands {
   }
 
   /** Deletes a job as a part of something larger, whoever holds it. */
-  discard(job: ModelJob, nowMs: number): void {
+  discard(job: ModelJob, nowMs: number, state = "deleted"): void {
     // A reserve under way may have been told of its margin before.
     if (job.holder !== undefined) job.holder.expiredAt = this.#model.event;
     this.#model.uniqueKeys.endKey(job, nowMs);
-    this.#deleteOne(job, false, nowMs);
+    this.#deleteOne(job, false, state, nowMs);
   }
 }

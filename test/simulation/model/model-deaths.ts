@@ -3,12 +3,13 @@
 import { backoffMs } from "../../../src/engine/policies/failures.ts";
 import { FAILURES_MAX } from "../../../src/protocol/job-failure.ts";
 import type { ModelFlows } from "./flows/model-flows.ts";
+import { keepFinished } from "./model-finished.ts";
 import type { ModelKeys } from "./model-keys.ts";
 import type { ModelLog } from "./model-log.ts";
 import type { JobPolicy } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
-import type { ModelJob, ModelTube } from "./model-types.ts";
+import type { ModelJob, ModelSession, ModelTube } from "./model-types.ts";
 import type { ModelWaits } from "./model-waits.ts";
 import type { TubeRegistry } from "./tube-registry.ts";
 
@@ -38,12 +39,14 @@ export class ModelDeaths {
     this.#model = model;
   }
 
-  expire(job: ModelJob, nowMs: number): void {
+  /** `holder` held it until now. */
+  expire(job: ModelJob, nowMs: number, holder?: ModelSession): void {
     const { tube } = job;
     if (job.policy.cancelled !== undefined) {
-      this.endCancelled(job, nowMs);
+      this.endCancelled(job, nowMs, holder);
       return;
     }
+    keepFinished(this.#model, job, { state: "expired", holder }, nowMs);
     tube.counts.expired++;
     if (tube.resolved.values.expire === "bury") {
       this.fail(job, "expired", nowMs);
@@ -57,7 +60,13 @@ export class ModelDeaths {
     }
   }
 
-  endCancelled(job: ModelJob, nowMs: number): void {
+  endCancelled(
+    job: ModelJob,
+    nowMs: number,
+    holder?: ModelSession,
+    reason = job.policy.cancelled ?? "",
+  ): void {
+    keepFinished(this.#model, job, { state: "cancelled", holder, reason }, nowMs);
     job.tube.counts.cancelled++;
     this.#model.uniqueKeys.endKey(job, nowMs);
     this.#model.log.keepEnd(job, this.#model.flows.ended(job, false));
@@ -79,8 +88,11 @@ export class ModelDeaths {
   /**
    * Kills a job without attempts left: it goes to the dead-letter tube, unless it has died before.
    */
-  #die(job: ModelJob, nowMs: number): void {
+  #die(job: ModelJob, holder: ModelSession | undefined, nowMs: number): void {
     const { tube, policy } = job;
+    const [last] = policy.failures;
+    const reason = last?.attempt === job.reserves - policy.attemptsBase ? last.reason : "";
+    keepFinished(this.#model, job, { state: "dead", holder, reason }, nowMs);
     const target = policy.origin === "" ? tube.resolved.values.deadLetter : "";
     this.#markDead(job, "attempts", nowMs);
     if (target !== "" && this.#model.registry.tubeShard(target) === tube.shard) {
@@ -136,18 +148,18 @@ export class ModelDeaths {
     { isAttempt, isLogged }: ReservationEnd,
     nowMs: number,
   ): void {
-    const { tube, policy } = job;
+    const { tube, policy, holder } = job;
     const keeps = isLogged || this.#model.log.hasPolicy(job);
     if (!isAttempt) policy.attemptsBase++;
     const { values } = tube.resolved;
     job.holder = undefined;
     const attempts = job.reserves - policy.attemptsBase;
     if (policy.expiresAtMs > 0 && policy.expiresAtMs <= nowMs) {
-      this.expire(job, nowMs);
+      this.expire(job, nowMs, holder);
       return;
     }
     if (isAttempt && values.maxAttempts > 0 && attempts >= values.maxAttempts) {
-      this.#die(job, nowMs);
+      this.#die(job, holder, nowMs);
       return;
     }
     let waitMs = delayMs;

@@ -103,7 +103,9 @@ export class ModelMoves {
     const { travel, asReady, delayMs, facts, expiresAtMs, attemptsBase } = job.errand!;
     if (travel !== "death" && this.#model.commands.refuses(there, job)) return false;
     this.#model.copies.push({ ...job });
-    Object.assign(job, facts);
+    Object.assign(job, facts, { startedAtMs: -1 });
+    // That it was cancelled goes with it, but not why.
+    if (job.policy.cancelled !== undefined) job.policy.cancelled = "";
     job.policy.leaves = false;
     job.policy.expiresAtMs = expiresAtMs ?? job.policy.expiresAtMs;
     job.policy.attemptsBase = attemptsBase ?? job.policy.attemptsBase;

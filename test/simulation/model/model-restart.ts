@@ -155,6 +155,7 @@ function restoredPolicy(
   return {
     ...NO_POLICY,
     ...kept,
+    cancelled: kept.cancelled === undefined ? undefined : "",
     keyUntilLogMs: keyUntilMs,
     // A job that was to be cancelled was held, so it goes.
     expiresAtMs: kept.cancelled === undefined ? sinceStart(expiresAtMs, started) : Number.MIN_VALUE,

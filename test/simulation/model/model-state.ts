@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { ModelBucket } from "./model-bucket.ts";
+import type { ModelHistory } from "./model-finished.ts";
 import { type ModelKey, ModelSettings } from "./model-policies.ts";
 import type {
   Effect,
@@ -58,6 +59,8 @@ export class ModelState {
   readonly shards: number;
   /** Returns what a shard calls the worker in a session. */
   workerName: (session: number) => string = () => "";
+  /** By tube, the ends of jobs that it keeps. */
+  readonly finished = new Map<string, ModelHistory>();
   burials = 0;
   reservations = 0;
   /** By shard, the batches that it knows, by number. */
@@ -123,6 +126,7 @@ export class ModelState {
         ...[...buckets.values()].map((bucket) => bucket.saved()),
       ]),
       ...[entriesOf(this.jobs), entriesOf(this.tubes), entriesOf(this.given)],
+      entriesOf(this.finished),
     ];
     const [waits, keys, copies, changes] = [
       [...this.waits],

@@ -44,6 +44,8 @@ export interface ModelJob {
   /** What its holder has said of it since it was given. */
   progress: number | undefined;
   note: string;
+  /** When its last reservation began, if its tube kept ends then; otherwise -1. */
+  startedAtMs: number;
 }
 
 /** Why a job goes to another shard, and what becomes of it there. */

@@ -188,6 +188,7 @@ export class ModelWaits {
     job.deadlineAtMs = nowMs + job.ttrSeconds * 1000;
     job.touchedAt = this.#model.event;
     Object.assign(job, NOTHING_SAID);
+    if (job.tube.resolved.values.keepFinished > 0) job.startedAtMs = nowMs;
     job.tube.groups?.taken(job, nowMs);
     job.tube.bucket?.take(nowMs, job.policy.cost);
     this.#model.given.set(job.id, job);

@@ -5,6 +5,7 @@ import { shardOfTube } from "../../../src/base/bytes.ts";
 import type { SettingValues } from "../../../src/schema/setting.ts";
 import { isLimited } from "./job-order.ts";
 import { ModelBucket } from "./model-bucket.ts";
+import { clipFinished } from "./model-finished.ts";
 import type { Resolved } from "./model-policies.ts";
 import type { ModelQueues } from "./model-queues.ts";
 import type { ModelState } from "./model-state.ts";
@@ -114,7 +115,11 @@ export class TubeRegistry {
 
   /** Sets values for a pattern on one shard: they hold for later tubes. */
   set(shard: number, pattern: string, values: Readonly<Partial<SettingValues>>): void {
-    this.#model.settings[shard]!.set(pattern, values);
+    const settings = this.#model.settings[shard]!;
+    settings.set(pattern, values);
+    for (const name of this.#model.finished.keys())
+      if (this.tubeShard(name) === shard)
+        clipFinished(this.#model, name, settings.resolve(name).values.keepFinished);
   }
 
   /** The shard of a tube, whether it is there or not. */

@@ -74,6 +74,36 @@ export const PLANTED_CANCEL_BUGS: readonly PlantedBug[] = [
       return outcome;
     };
   }),
+  plantedInCancels("a smaller keep-finished still shows the older ends", ({ policies: { finished } }) => {
+    finished.clip = () => {};
+  }),
+  plantedInCancels("an end that is dropped stays in the arena", ({ bodies, policies: { finished } }) => {
+    const trim = finished.trim.bind(finished);
+    finished.trim = (looks) => {
+      const { free } = bodies;
+      bodies.free = () => {};
+      const isDone = trim(looks);
+      bodies.free = free;
+      return isDone;
+    };
+  }),
+  plantedInCancels("the end of a job that dies has no worker", ({ policies: { finished } }) => {
+    const add = finished.add.bind(finished);
+    finished.add = (slot, state, holder, ...rest) => add(slot, state, state === "dead" ? -1 : holder, ...rest);
+  }),
+  plantedInCancels("the start of a former reservation is shown", ({ policies: { finished } }) => {
+    const begins = finished.begins.bind(finished);
+    finished.begins = (slot, tube, nowMs) => {
+      if (tube.keepFinished > 0) begins(slot, tube, nowMs);
+    };
+  }),
+  plantedInCancels("the ends of jobs go with their tube", ({ tubes, policies: { finished } }) => {
+    const remove = tubes.remove.bind(tubes);
+    tubes.remove = (tube) => {
+      remove(tube);
+      finished.clip(tube.name, 0);
+    };
+  }),
   plantedInCancels(
     "a cancelled job is not logged as such",
     ({ policies: { notes } }) => {

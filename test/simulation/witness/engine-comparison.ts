@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { NO_SLOT, rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { Waiting } from "../../../src/engine/state/session.ts";
 import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../../src/schema/job.ts";
+import type { FinishedRow } from "../model/model-finished.ts";
 import type { EngineCalls } from "./engine-calls.ts";
 import { STATE_NAMES } from "./job-states.ts";
 import { compared, policyAt, settingsAt, settingsOf } from "./noted-policies.ts";
@@ -104,6 +105,41 @@ export class EngineComparison {
         this.#witness.model.queues.buried(tube).map((job) => job.id),
         `buried jobs of ${tube.name} in the order of their burial`,
       );
+    }
+  }
+
+  /** Those that ended at the same moment may be in any order, and any of them may be dropped. */
+  compareFinished(): void {
+    const { engine, model, shard } = this.#witness;
+    const { finished } = engine.policies;
+    const names = [...model.finished.keys()].filter((name) => model.registry.tubeShard(name) === shard);
+    assert.deepEqual([...finished.names].sort(), names.sort(), "tubes with ends of jobs");
+    const inOrder = (rows: readonly FinishedRow[]): FinishedRow[] =>
+      rows.toSorted((a, b) => b.endedAtMs - a.endedAtMs || b.id - a.id || a.state.localeCompare(b.state));
+    for (const name of names) {
+      const { count, rows } = model.finished.get(name)!;
+      const real = Array.from(
+        finished.ofTube(name, Number.POSITIVE_INFINITY),
+        ([, { putAtMs: _, ...row }]) => row satisfies FinishedRow,
+      );
+      const times = real.map(({ endedAtMs }) => endedAtMs);
+      assert.deepEqual(
+        times,
+        times.toSorted((a, b) => b - a),
+        `order of ends in ${name}`,
+      );
+      const oldestMs = times.at(-1);
+      const [certain, oldest] = [real, rows].map((all) =>
+        all.filter(({ endedAtMs }) => endedAtMs !== oldestMs),
+      );
+      assert.deepEqual(inOrder(certain!), inOrder(oldest!), `ends of jobs in ${name}`);
+      assert.equal(real.length, count, `number of ends in ${name}`);
+      const texts = new Set(rows.map((row) => JSON.stringify(row, Object.keys(row).sort())));
+      for (const row of real)
+        assert.ok(
+          texts.has(JSON.stringify(row, Object.keys(row).sort())),
+          `the end of ${JSON.stringify(row)}`,
+        );
     }
   }
 

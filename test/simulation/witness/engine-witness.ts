@@ -54,6 +54,7 @@ export class EngineWitness extends EngineCalls {
     this.comparison.compareJobs();
     this.comparison.compareTubes();
     this.comparison.compareWaits();
+    this.comparison.compareFinished();
     this.flows.checkOrder();
   }
 }

@@ -25,6 +25,9 @@ export function arenaBytesOf(engine: Engine, slots: readonly number[]): number {
     bytes += cellBytesOf(page.extras.attributeBytes[row]!) + cellBytesOf(page.extras.originBytes[row]!);
   }
   for (const { bodyBytes } of engine.schedules.table.values()) bytes += cellBytesOf(bodyBytes);
+  for (const name of policies.finished.names)
+    for (const [, { worker, unique, group, note, reason }] of policies.finished.ofTube(name, Infinity))
+      bytes += cellBytesOf(34 + [worker, unique, group, note, reason].join("").length);
   for (const row of policies.keys.table.rows()) bytes += cellBytesOf(policies.keys.table.cellOf(row).length);
   return bytes;
 }

@@ -58,7 +58,7 @@ export class BatchEnds {
         !policy.hasEnded && !policy.isSpared && state !== "reserved" && state !== "moving",
         `job ${id} is swept: ${state}`,
       );
-      this.#model.commands.discard(job, nowMs);
+      this.#model.commands.discard(job, nowMs, "cancelled");
     }
   }
 
