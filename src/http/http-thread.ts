@@ -54,6 +54,7 @@ import { type EarlyPort, type HttpListener, listen } from "./early-port.ts";
 import { type HttpAddress, type HttpAlso, lowerPriority, SERVED, servedRoutes } from "./http-address.ts";
 import { batchRoutes } from "./jobs/batch-routes.ts";
 import { browseRoutes } from "./jobs/browse-routes.ts";
+import { finishedRoutes } from "./jobs/finished-routes.ts";
 import { jobRoutes, manageJobRoutes } from "./jobs/job-routes.ts";
 import { putRoutes } from "./jobs/put-routes.ts";
 import { leaseRoutes, reserveRoutes } from "./jobs/reserve-routes.ts";
@@ -295,6 +296,7 @@ const routesOf = (
     reserveRoutes,
     leaseRoutes,
     browseRoutes,
+    finishedRoutes,
     connectionRoutes,
     manageRoutes,
     manageJobRoutes,

@@ -31,6 +31,8 @@ export interface ShardTotals extends Readonly<Record<TubeCounter, number>> {
   readonly scheduleNextMs: number;
   /** Jobs held by the HTTP thread's slot 0: see shard/control/leases.ts. */
   readonly leases: number;
+  /** Ends of jobs that tubes keep. */
+  readonly finished: number;
   readonly jobsMemoryBytes: number;
   readonly bodiesMemoryBytes: number;
   readonly wait: Distribution;
@@ -163,6 +165,21 @@ export interface JobSaid {
   readonly note: string;
   /** Why the job was cancelled; undefined if it was not. */
   readonly cancelled: string | undefined;
+}
+
+/** The end of a job: see `finished-jobs`. Times are in seconds ago; texts are Latin-1. */
+export interface FinishedFacts {
+  readonly id: number;
+  readonly state: "deleted" | "dead" | "expired" | "cancelled";
+  readonly put: number;
+  readonly start?: number;
+  readonly end: number;
+  readonly attempts: number;
+  readonly worker?: string;
+  readonly unique?: string;
+  readonly group?: string;
+  readonly note?: string;
+  readonly reason?: string;
 }
 
 /** Keys are Latin-1: each character is a byte. */
@@ -357,6 +374,8 @@ export interface Questions {
   /** Measures these tubes of the shard, at most MEASURED_TUBES_MAX, from now on, and no others. */
   "tube-times": { tubes: readonly string[] };
   job: { id: number; bodyMax: number };
+  /** The last end of a job, if its tube keeps it. */
+  finished: { id: number };
   leases: { changes: readonly LeaseChange[] };
   /**
    * Leases that no client will learn of: their jobs become ready again, as if a connection had
@@ -391,6 +410,7 @@ export interface Answers {
   /** A part of them, by name. */
   "tube-times": readonly (readonly [name: string, times: TubeTimes])[];
   job: JobFacts | null;
+  finished: (FinishedFacts & { readonly tube: string }) | null;
   /** Whether each change took effect. */
   leases: readonly LeaseOutcome[];
   "give-back": number;

@@ -107,6 +107,28 @@ const Failure = Fields({
   reason: Type.Union([Type.String({ description: "The worker's reason." }), Type.Null()]),
 });
 
+/** The end of a job, which its tube keeps. */
+export const Finished = Fields({
+  id: count,
+  tube: Type.String(),
+  state: Type.Enum(["deleted", "dead", "expired", "cancelled"]),
+  put: Type.String({ description: "When it was put; ISO 8601, like the other two." }),
+  start: Type.Union([
+    Type.String({ description: "When its last reservation began, if there was one and it is known." }),
+    Type.Null(),
+  ]),
+  end: Type.String({ description: "When it ended." }),
+  attempts: Type.Integer({ minimum: 0, description: "Reservations that count for max-attempts." }),
+  worker: Type.Union([Type.String({ description: "The worker that held it at the end." }), Type.Null()]),
+  unique: Type.Union([Type.String(), Type.Null()]),
+  group: Type.Union([Type.String(), Type.Null()]),
+  note: Type.Union([Type.String({ description: "The last note of its worker." }), Type.Null()]),
+  reason: Type.Union([
+    Type.String({ description: "Why it was cancelled, or its last attempt failed." }),
+    Type.Null(),
+  ]),
+});
+
 export const Job = Fields({
   id: count,
   tube: Type.String(),

@@ -17,9 +17,10 @@ import { eachJobCounter } from "../../schema/job.ts";
 import { answers, maySeeTexts, type Routes, requireServing, tubeOf } from "../api/api.ts";
 import { Problem } from "../api/problem.ts";
 import { textOf } from "../api/protocol-reports.ts";
-import { Fields, Job, JobParams } from "../api/schemas.ts";
+import { Fields, Finished, Job, JobParams } from "../api/schemas.ts";
 import { bodyField, wantsMsgpack } from "../app/request-bodies.ts";
 import type { Service } from "../queue/service.ts";
+import { finishedJob } from "./finished-routes.ts";
 
 /** Default and maximum of the body bytes in the response. */
 const BODY_MAX = 4096;
@@ -31,12 +32,12 @@ export const jobRoutes: Routes = (api, service) => {
     {
       config: { may: "view", live: true },
       schema: {
-        summary: "A job",
+        summary: "A job, or the end of one that is gone, if its tube keeps it",
         params: JobParams,
         querystring: Type.Object({
           bodyMax: Type.Optional(Type.Integer({ minimum: 0, maximum: BODY_MAX_MAX })),
         }),
-        response: answers({ 200: Job }, 404, 503),
+        response: answers({ 200: Type.Union([Job, Finished]) }, 404, 503),
       },
     },
     async (request) => {
@@ -44,6 +45,11 @@ export const jobRoutes: Routes = (api, service) => {
       const { id } = request.params;
       const seesTexts = maySeeTexts(request);
       const facts = await findJob(service, id, seesTexts ? (request.query.bodyMax ?? BODY_MAX) : -1);
+      if (facts === undefined) {
+        const finished = await finishedJob(service, id, seesTexts);
+        if (finished !== undefined) return finished;
+        throw noSuchJob(id);
+      }
       return jobView(facts, service, { isMsgpack: wantsMsgpack(request), seesTexts });
     },
   );
@@ -75,7 +81,7 @@ export const noSuchJob = (id: number): Problem =>
   new Problem("job-not-found", `Job ${id} was deleted, or has never been put.`);
 
 /** Returns a job from the shard that has it. If that is unknown, asks all shards. */
-async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts> {
+async function findJob(service: Service, id: number, bodyMax: number): Promise<JobFacts | undefined> {
   const entry = service.core.places.jobEntry(id);
   const shard = service.core.places.shardOfJob(id);
   const question = { id, bodyMax };
@@ -86,7 +92,7 @@ async function findJob(service: Service, id: number, bodyMax: number): Promise<J
   if (found !== null && found !== undefined) return found;
   // The job has moved to another shard in the meantime.
   if (service.core.places.jobEntry(id) !== entry) return findJob(service, id, bodyMax);
-  throw noSuchJob(id);
+  return undefined;
 }
 
 const rounded = (value: number): number => Math.round(value * 1000) / 1000;

@@ -165,6 +165,7 @@ function* jobFamilies(totals: ShardTotals): Iterable<Family> {
   );
   yield histogram("job_body_bytes", "Sizes of the bodies of all puts.", BODY_BOUNDS_BYTES, [totals.body]);
   yield gauge("waiting", "Clients that wait for a job.", totals.waiting);
+  yield gauge("finished_jobs", "Ends of jobs that are kept: see keep-finished.", totals.finished);
   yield gauge("http_leases", "Jobs leased over HTTP.", totals.leases);
 }
 

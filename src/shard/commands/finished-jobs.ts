@@ -1,24 +1,10 @@
 // `finished-jobs`: lists the ends of jobs that a tube keeps, newest first.
 
 import { assert } from "../../base/assert.ts";
-import type { FinishedJob } from "../../engine/jobs/ends.ts";
 import { LIST_LIMIT_USUAL, LIST_TEXT_BYTES_MAX, listText, OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
-import { escaped } from "../sessions/job-text.ts";
+import { finishedRow } from "../sessions/job-text.ts";
 import type { ShardCommand } from "./command.ts";
-
-const TEXTS = ["worker", "unique", "group", "note", "reason"] as const;
-
-/** Returns a line of the list: JSON. Times are in seconds ago, to the millisecond. */
-function finishedRow(job: FinishedJob, nowMs: number): string {
-  const ago = (atMs: number): number => Math.max(0, Math.floor(nowMs - atMs)) / 1000;
-  const started = job.startedAtMs < 0 ? "" : `,"start":${ago(job.startedAtMs)}`;
-  const texts = TEXTS.map((name) => (job[name] === "" ? "" : `,"${name}":"${escaped(job[name])}"`));
-  return (
-    `{"id":${job.id},"state":"${job.state}","put":${ago(job.putAtMs)}${started}` +
-    `,"end":${ago(job.endedAtMs)},"attempts":${job.attempts}${texts.join("")}}`
-  );
-}
 
 /** Cost of a line, in Engine.looks: a few microseconds. */
 const LINE_LOOKS = 60;

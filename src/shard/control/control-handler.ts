@@ -11,6 +11,7 @@ import { NO_SLOT } from "../../engine/jobs/job-table.ts";
 import type { Answers, Questions, ShardTotals, Verb } from "../../message/control.ts";
 import { type ReplyPort, ResponseFlag } from "../../message/response.ts";
 import { FAILURES_MAX } from "../../protocol/job-failure.ts";
+import { finishedFacts } from "../sessions/job-text.ts";
 import type { TransferSender } from "../transfer/transfer-sender.ts";
 import { beginBrowse, jobFacts } from "./browse.ts";
 import { actOnJob, BulkWork } from "./bulk-work.ts";
@@ -143,6 +144,14 @@ export class ControlHandler implements ControlAnswerer {
         if (slot === NO_SLOT) return null;
         const file = records?.fileOf(slot) ?? 0;
         return { ...jobFacts(engine, slot, nowMs, portCount, bodyMax, FAILURES_MAX), file };
+      }),
+    finished: ({ id }) =>
+      atOnce<"finished">(() => {
+        const { engine, nowMs } = this.#options.shard;
+        const found = engine.policies.finished.find(id);
+        // That it has ended may not be in the log yet.
+        this.#recordsBefore = 0;
+        return found === undefined ? null : { ...finishedFacts(found.job, nowMs), tube: found.tube };
       }),
     leases: ({ changes }) =>
       atOnce<"leases">(() => {

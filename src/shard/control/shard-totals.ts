@@ -172,6 +172,7 @@ export function shardTotals(
     scheduleLateMs: table.lateMs(wallMs),
     scheduleNextMs: Math.max(0, table.timers.nextAtMs - wallMs),
     leases: engine.session(leaseSession).held.size,
+    finished: engine.policies.finished.size,
     jobsMemoryBytes: engine.jobs.reservedBytes,
     bodiesMemoryBytes: engine.bodies.reservedBytes,
     wait: wait.counted,

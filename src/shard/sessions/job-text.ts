@@ -4,10 +4,11 @@ import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
 import type { Engine } from "../../engine/engine.ts";
+import type { FinishedJob } from "../../engine/jobs/ends.ts";
 import { ExtraFlag, FlowFlag, type JobPage, JobState, NO_SLOT, rowOf } from "../../engine/jobs/job-table.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import type { TubePolicy } from "../../engine/tubes/tube-settings.ts";
-import type { JobFacts, JobOptions, JobSaid, Where } from "../../message/control.ts";
+import type { FinishedFacts, JobFacts, JobOptions, JobSaid, Where } from "../../message/control.ts";
 import {
   Attribute,
   DeathReason,
@@ -79,6 +80,30 @@ function failureText({ attempt, cause, atMs, worker }: Failure, nowMs: number, r
   const age = ageSeconds(atMs, nowMs);
   return `{"attempt":${attempt},"cause":"${cause}","age":${age},"worker":"${escaped(worker)}","reason":"${escaped(reason)}"}`;
 }
+
+// The end of a job, as `finished-jobs` tells it.
+
+const FINISHED_TEXTS = ["worker", "unique", "group", "note", "reason"] as const;
+
+/** Returns the facts about the end of a job, without those that have no value. */
+export function finishedFacts(job: FinishedJob, nowMs: number): FinishedFacts {
+  const ago = (atMs: number): number => Math.max(0, Math.floor(nowMs - atMs)) / 1000;
+  const { id, state, attempts } = job;
+  assert(state !== "open", "a job that is kept has ended");
+  const start = job.startedAtMs < 0 ? {} : { start: ago(job.startedAtMs) };
+  const texts = FINISHED_TEXTS.filter((name) => job[name] !== "").map((name) => [name, job[name]]);
+  return {
+    ...{ id, state, put: ago(job.putAtMs), ...start, end: ago(job.endedAtMs), attempts },
+    ...Object.fromEntries(texts),
+  };
+}
+
+/** Returns the facts as plain-ASCII JSON. */
+export const finishedRow = (job: FinishedJob, nowMs: number): string =>
+  JSON.stringify(finishedFacts(job, nowMs)).replace(
+    /[\x7f-\xff]/g,
+    (byte) => `\\u00${byte.charCodeAt(0).toString(16)}`,
+  );
 
 // The options that a job was put with: its expiry, unique key, group, weight and cost.
 

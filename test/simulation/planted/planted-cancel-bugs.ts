@@ -91,12 +91,6 @@ export const PLANTED_CANCEL_BUGS: readonly PlantedBug[] = [
     const add = finished.add.bind(finished);
     finished.add = (slot, state, holder, ...rest) => add(slot, state, state === "dead" ? -1 : holder, ...rest);
   }),
-  plantedInCancels("the start of a former reservation is shown", ({ policies: { finished } }) => {
-    const begins = finished.begins.bind(finished);
-    finished.begins = (slot, tube, nowMs) => {
-      if (tube.keepFinished > 0) begins(slot, tube, nowMs);
-    };
-  }),
   plantedInCancels("the ends of jobs go with their tube", ({ tubes, policies: { finished } }) => {
     const remove = tubes.remove.bind(tubes);
     tubes.remove = (tube) => {
