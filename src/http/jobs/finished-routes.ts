@@ -21,7 +21,7 @@ export const finishedRoutes: Routes = (api, service) => {
   api.get(
     "/v1/tubes/:tube/finished",
     {
-      config: { may: "view", live: true },
+      config: { may: "view" },
       schema: {
         summary: "The last jobs of a tube that have ended, newest first, if it has keep-finished",
         params: TubeParams,
