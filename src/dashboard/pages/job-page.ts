@@ -3,6 +3,7 @@
 import { html, nothing } from "lit-html";
 import {
   ago,
+  agoSince,
   COLUMNS,
   empty,
   facts,
@@ -16,10 +17,10 @@ import {
   tubeTable,
 } from "../parts/elements.ts";
 import { deathOf, failureLine, failuresCard } from "../parts/failures.ts";
-import { duration, exact, tubes as tubeCount } from "../parts/format.ts";
+import { duration, exact, time, tubes as tubeCount } from "../parts/format.ts";
 import { bodyStart, searching } from "../parts/lists.ts";
 import type { PageContext } from "../parts/page-context.ts";
-import type { JobRow, JobsPage, Refused, TubesView } from "../parts/view-types.ts";
+import type { FinishedRow, JobRow, JobsPage, Refused, TubesView } from "../parts/view-types.ts";
 import { batchLink } from "./batch-page.ts";
 import { bodyCard } from "./job-body.ts";
 
@@ -110,11 +111,44 @@ function table({ items }: JobsPage): Part {
   </div>`;
 }
 
-export function showJob({ job: found }: { readonly job: JobRow | null }, context: PageContext): Part {
+/** Shows what is kept of a job that is gone. */
+function showFinished(job: FinishedRow): Part {
+  const { put, start, end } = job;
+  const text = (label: string, value: string | null): [string, Part][] =>
+    value === null ? [] : [[label, html`${value}`]];
+  const ran = start === null ? null : (Date.parse(end) - Date.parse(start)) / 1000;
+  return html`
+    <div class="title">
+      <h1>Job ${job.id}</h1>
+      <span class="badge">${job.state}</span>
+      <span>in ${tubeAnchor(job.tube)}</span>
+    </div>
+    <section class="card" aria-label="Figures">
+      ${facts([
+        ["ended", html`${agoSince(end)} ago`],
+        ...(start === null ? [] : [["last reserved", html`${agoSince(start)} ago`] as [string, Part]]),
+        ...(ran === null ? [] : [["held for", time(ran)] as [string, string]]),
+        ["put", html`${agoSince(put)} ago`],
+        ["attempts", exact(job.attempts)],
+        ...text("worker", job.worker),
+        ...text("unique key", job.unique),
+        ...text("group", job.group),
+        ...text("note", job.note),
+        ...text("reason", job.reason),
+      ])}
+      <p class="quiet">The job is gone. Its tube keeps the ends of its last jobs in memory.</p>
+    </section>`;
+}
+
+export function showJob(
+  { job: found }: { readonly job: JobRow | FinishedRow | null },
+  context: PageContext,
+): Part {
   const { name } = context.place;
   if (found === null)
     return html`<div class="title"><h1>Job ${name}</h1></div>
       <section class="card">${empty("There is no such job: it was deleted, or never put.", html`<p><a href=${findLink(name)}>Look for “${name}” in the bodies of all jobs</a></p>`)}</section>`;
+  if ("end" in found) return showFinished(found);
   // The page asks for none, which is not that it is empty.
   const { body: _none, ...job } = found;
   const body = bodyOf(context.fetched as JobRow | Refused | undefined, job);

@@ -14,6 +14,7 @@ export type TubeRow = Static<typeof schemas.Tube>;
 export type TubeTimes = NonNullable<TubeRow["times"]>;
 export type JobCounts = Server["jobs"];
 export type JobRow = Static<typeof schemas.Job>;
+export type FinishedRow = Static<typeof schemas.Finished>;
 export type FailureRow = JobRow["failures"][0];
 export type ConnectionRow = Static<typeof schemas.Connection>;
 export type TaskRow = Static<typeof schemas.TaskBody>;
