@@ -47,7 +47,11 @@ export function clipFinished({ finished }: Model, tube: string, kept: number): v
 export function keepFinished(
   model: Model,
   job: ModelJob,
-  { state, holder, reason = job.policy.cancelled ?? "" }: { state: string; holder: ModelSession | undefined; reason?: string },
+  {
+    state,
+    holder,
+    reason = job.policy.cancelled ?? "",
+  }: { state: string; holder: ModelSession | undefined; reason?: string },
   nowMs: number,
 ): void {
   const { tube, policy, reserves, note, startedAtMs } = job;

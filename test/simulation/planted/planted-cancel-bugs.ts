@@ -89,7 +89,8 @@ export const PLANTED_CANCEL_BUGS: readonly PlantedBug[] = [
   }),
   plantedInCancels("the end of a job that dies has no worker", ({ policies: { finished } }) => {
     const add = finished.add.bind(finished);
-    finished.add = (slot, state, holder, ...rest) => add(slot, state, state === "dead" ? -1 : holder, ...rest);
+    finished.add = (slot, state, holder, ...rest) =>
+      add(slot, state, state === "dead" ? -1 : holder, ...rest);
   }),
   plantedInCancels("the ends of jobs go with their tube", ({ tubes, policies: { finished } }) => {
     const remove = tubes.remove.bind(tubes);
