@@ -208,3 +208,40 @@ export function listOf<Place extends number | string>(
     throw notSo(first, `where a list goes on after ${JSON.stringify(after)}`);
   return { next, items: lines.map((line) => line.slice(2)) };
 }
+
+/** An end of a job as `finished-jobs` lists it; times in seconds ago. */
+export interface FinishedJob {
+  readonly id: number;
+  readonly state: "deleted" | "dead" | "expired" | "cancelled";
+  readonly put: number;
+  /** When its last reservation began, if there was one and it is known. */
+  readonly start?: number;
+  readonly end: number;
+  readonly attempts: number;
+  /** Who held it at the end. */
+  readonly worker?: string;
+  readonly unique?: string;
+  readonly group?: string;
+  readonly note?: string;
+  /** Why it was cancelled, or why its last attempt failed. */
+  readonly reason?: string;
+}
+
+/** Parses the page of such a list below `before`; `next` is 0 at the end. */
+export function finishedOf(
+  body: Uint8Array | undefined,
+  before: number,
+): { next: number; items: FinishedJob[] } {
+  const { next, items } = listOf(body, 0);
+  if (next >= before) throw notSo(`next: ${next}`, `where a list goes on below ${before}`);
+  const decoded = (value: unknown): unknown => (typeof value === "string" ? fromLatin1(value) : value);
+  return {
+    next,
+    items: items.map((text) => {
+      const fields = Object.entries(itemOf(text, "a job as finished-jobs shows it"));
+      return Object.fromEntries(
+        fields.map(([key, value]) => [key, decoded(value)]),
+      ) as unknown as FinishedJob;
+    }),
+  };
+}

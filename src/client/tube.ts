@@ -3,6 +3,8 @@
 import type { SettingChanges } from "../schema/setting.ts";
 import {
   camelCase,
+  type FinishedJob,
+  finishedOf,
   listedJob,
   listOf,
   optionsText,
@@ -147,6 +149,20 @@ export class Tube<Out> {
       giver = wire;
       after = next;
     } while (after > 0);
+  }
+
+  /**
+   * Extension `finished-jobs`: yields the last jobs of the tube that have ended, newest first, if it
+   * has the setting `keepFinished`.
+   */
+  async *finished(): AsyncGenerator<FinishedJob, void, undefined> {
+    let before = Number.MAX_SAFE_INTEGER;
+    do {
+      const command = `finished-jobs ${this.name} before=${before} limit=1000`;
+      const { next, items } = finishedOf((await this.#link.askExtended(command, "OK", true)).body, before);
+      yield* items;
+      before = next;
+    } while (before > 0);
   }
 
   #listed(item: string, giver: Wire): ListedJob<Out> {

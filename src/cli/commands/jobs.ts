@@ -1,9 +1,9 @@
 // `jobs`: lists the jobs of one tube or of all tubes.
 
 import type { Command } from "commander";
-import { listedJob, listOf, optionsText } from "../../client/command-text.ts";
+import { finishedOf, listedJob, listOf, optionsText } from "../../client/command-text.ts";
 import { U32_MAX } from "../../protocol/limits.ts";
-import { duration, soughtText, states, tubeOrAll, whole } from "../argument.ts";
+import { duration, soughtText, states, tube as tubeName, tubeOrAll, whole } from "../argument.ts";
 import { ExitCode, printRows, type Row } from "../output.ts";
 import { type CommonOptions, newCommand, withWire } from "../run.ts";
 import { BULK_MS, type WireSession } from "../wire-session.ts";
@@ -114,6 +114,46 @@ export function jobsCommand(): Command {
 
 /** Decodes a listed body, whose characters are bytes. */
 const bodyText = (body: unknown): string => Buffer.from(`${body ?? ""}`, "latin1").toString("utf8");
+
+// `history`: the last jobs of a tube, or of all that exist, which have ended.
+
+const HISTORY_COLUMNS = ["id", "tube", "state", "end", "start", "put", "attempts", "worker"];
+const HISTORY_TEXTS = ["unique", "group", "note", "reason"];
+
+export function historyCommand(): Command {
+  return newCommand(
+    "history [tube]",
+    "show the last jobs of a tube, or of all tubes, that have ended; needs its setting keep-finished",
+    { tube: tubeName },
+  )
+    .option("--limit <n>", "at most this many, the last first", whole(1, U32_MAX), "100")
+    .action((tube: string | undefined, options: FilterOptions) =>
+      withWire(options, async (session) => {
+        await session.needs("finished-jobs");
+        const tubes = tube === undefined ? await session.tubeNames() : [tube];
+        const found: Row[] = [];
+        for (const name of tubes) found.push(...(await finishedIn(session, name, limitOf(options))));
+        const rows = found.toSorted((a, b) => Number(a["end"]) - Number(b["end"])).slice(0, limitOf(options));
+        const texts = HISTORY_TEXTS.filter((column) => rows.some((row) => row[column] !== null));
+        printRows(rows, [...HISTORY_COLUMNS, ...texts], options);
+        if (rows.length === 0) process.exitCode = ExitCode.Nothing;
+      }),
+    );
+}
+
+async function finishedIn(session: WireSession, tube: string, most: number): Promise<Row[]> {
+  const rows: Row[] = [];
+  let before = Number.MAX_SAFE_INTEGER;
+  while (before > 0 && rows.length < most) {
+    const limit = Math.min(LIST_MAX, most - rows.length);
+    const { body } = await session.ask(`finished-jobs ${tube} before=${before} limit=${limit}`, "OK");
+    const { next, items } = finishedOf(body, before);
+    const absent = Object.fromEntries(["start", "worker", ...HISTORY_TEXTS].map((name) => [name, null]));
+    rows.push(...items.map((job) => ({ ...absent, ...job, tube })));
+    before = next;
+  }
+  return rows;
+}
 
 // `failures`: shows why existing jobs have failed: the most frequent reasons, or the latest
 // failures.

@@ -5,7 +5,7 @@ import { backupCommand } from "./backup.ts";
 import { batchCommand } from "./batch.ts";
 import { changeCommands, manyJobsCommands } from "./change.ts";
 import { checkCommand } from "./check.ts";
-import { failuresCommand, jobsCommand } from "./jobs.ts";
+import { failuresCommand, historyCommand, jobsCommand } from "./jobs.ts";
 import { outboxCommand } from "./outbox.ts";
 import { httpCommands } from "./over-http.ts";
 import { proxyCommand } from "./proxy.ts";
@@ -26,6 +26,7 @@ export function operatorCommands(): Command[] {
     ...changeCommands(),
     jobsCommand(),
     failuresCommand(),
+    historyCommand(),
     ...manyJobsCommands(),
     settingsCommand(),
     scheduleCommand(),

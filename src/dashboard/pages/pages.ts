@@ -264,6 +264,12 @@ const tube: Page = {
   title: ({ name }) => name,
   view: ({ name }) => ({ tube: tubePath(name) }),
   fetch: ({ name, query }) => {
+    if (query.get("state") === "finished")
+      return tubePath(
+        name,
+        "finished",
+        `${new URLSearchParams({ limit: "50", ...chosenFrom(query, ["cursor"]) })}`,
+      );
     const asked = { limit: "50", bodyMax: "120", state: "ready", ...chosenFrom(query, JOB_FILTERS) };
     return tubePath(name, "jobs", `${new URLSearchParams(asked)}`);
   },

@@ -9,6 +9,7 @@ import { Asked } from "../parts/dialog.ts";
 import {
   ALL_TUBES,
   ago,
+  agoSince,
   chartPlace,
   choiceCell,
   choiceHead,
@@ -28,11 +29,20 @@ import {
 } from "../parts/elements.ts";
 import { type FailureGroup, failureLine, groupsOf, reasonOf, workersInWords } from "../parts/failures.ts";
 import { bytes, duration, exact, jobs as jobsInWords, rate, short, time } from "../parts/format.ts";
-import { bodyStart, columnChoice, heldList, searching, shownColumns } from "../parts/lists.ts";
+import { bodyStart, columnChoice, heldList, pager, searching, shownColumns } from "../parts/lists.ts";
 import type { Chart, PageContext } from "../parts/page-context.ts";
 import { type JobFilter, send, sendBulk } from "../parts/request.ts";
 import { type InEffect, pausedBy, valueInWords } from "../parts/setting-fields.ts";
-import type { JobCounts, JobRow, JobsPage, Refused, TubeRow, TubeTimes } from "../parts/view-types.ts";
+import type {
+  FinishedRow,
+  JobCounts,
+  JobRow,
+  JobsPage,
+  ListPage,
+  Refused,
+  TubeRow,
+  TubeTimes,
+} from "../parts/view-types.ts";
 import { batchLink } from "./batch-page.ts";
 
 // Number of a tube's jobs that match a filter, counted by a dry run while the filter is shown.
@@ -120,8 +130,14 @@ async function triedJobs(tube: string): Promise<JobsPage> {
 const stateOf = (context: PageContext): keyof JobCounts =>
   (context.place.query.get("state") ?? "ready") as keyof JobCounts;
 
-function jobsCard(jobs: JobCounts, context: PageContext): Part {
-  const state = stateOf(context);
+/** Stands for a state in the address of the page: the ends of jobs, which the tube keeps. */
+const FINISHED = "finished";
+
+const showsFinished = ({ place }: PageContext): boolean => place.query.get("state") === FINISHED;
+
+function jobsCard(jobs: JobCounts, keepsEnds: boolean, context: PageContext): Part {
+  const finished = showsFinished(context);
+  const state = finished ? FINISHED : stateOf(context);
   return html`<section class="card" aria-labelledby="jobs">
     <h2 id="jobs">Jobs</h2>
     <div class="bar" role="group" aria-label="State of the jobs">
@@ -135,10 +151,57 @@ function jobsCard(jobs: JobCounts, context: PageContext): Part {
           <span class=${each} aria-hidden="true">${sign}</span>&nbsp;${each} ${short(jobs[each])}
         </button>`,
       )}
+      ${
+        keepsEnds || finished
+          ? html`<button class="button" type="button" aria-pressed=${finished} @click=${() => context.go({ state: FINISHED, cursor: "", order: "" })}>finished</button>`
+          : nothing
+      }
     </div>
-    ${moreFilters(context, state)}
-    ${jobList(context.fetched as JobsPage | Refused | undefined, jobs[state], context)}
+    ${
+      finished
+        ? finishedList(context)
+        : html`${moreFilters(context, state)}
+          ${jobList(context.fetched as JobsPage | Refused | undefined, jobs[stateOf(context)], context)}`
+    }
   </section>`;
+}
+
+/** The last jobs of the tube that have ended. */
+function finishedList(context: PageContext): Part {
+  const fetched = context.fetched as ListPage<FinishedRow> | Refused | undefined;
+  if (fetched === undefined) return html`<p class="quiet">…</p>`;
+  if ("status" in fetched) return empty(fetched.detail);
+  const { list } = heldList(context.fetchedFrom, fetched);
+  if (list.items.length === 0)
+    return empty(
+      "No end of a job is kept. The setting “finished jobs to keep” says how many; a restart forgets them.",
+    );
+  return html`<div class="scroll heads" tabindex="0" role="region" aria-label="List of finished jobs">
+      <table class="cards">
+        <caption class="hidden">Finished jobs of ${context.place.name}</caption>
+        <thead>
+          <tr>
+            <th scope="col">id</th><th scope="col" class="left">end</th><th scope="col">ago</th>
+            <th scope="col" title="from its last reservation to its end">held</th><th scope="col" class="optional">attempts</th>
+            <th scope="col" class="left">worker</th><th scope="col" class="left">why, note, key</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${list.items.map(
+            ({ id, state, start, end, attempts, worker, ...texts }) => html`<tr>
+              <th scope="row"><a href="#/jobs/${id}">${id}</a></th>
+              <td class="left" data-label="end">${state}</td>
+              <td data-label="ago">${agoSince(end)}</td>
+              <td data-label="held">${start === null ? "–" : time((Date.parse(end) - Date.parse(start)) / 1000)}</td>
+              <td data-label="attempts" class="optional">${exact(attempts)}</td>
+              <td class="left cut" data-label="worker" title=${worker ?? ""}>${worker ?? "–"}</td>
+              <td class="left rest">${[texts.reason, texts.note, texts.unique, texts.group].filter((each) => each !== null).join(" · ")}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+    ${pager(list, context)}`;
 }
 
 const textFilter = (context: PageContext): Part => html`<label class="grow">
@@ -454,6 +517,11 @@ export function showTube(
       </div>
       <section class="card">
         ${empty("There is no such tube now: no client uses or watches it, and it has no jobs. It comes back with its next job.")}
+        ${
+          showsFinished(context)
+            ? finishedList(context)
+            : html`<p><button class="button" type="button" @click=${() => context.go({ state: FINISHED, cursor: "" })}>Its finished jobs</button></p>`
+        }
       </section>`;
   const { jobs, rates, watchers, waiters, users, bodyBytes, totals } = tube;
   return html`
@@ -478,7 +546,7 @@ export function showTube(
       ])}
     </section>
     ${tubeFailures(tube, context)} ${tubeSettings(tube, context)} ${charts(name, context)}
-    ${jobsCard(jobs, context)}
+    ${jobsCard(jobs, tube.settings["keepFinished"] !== undefined, context)}
   `;
 }
 

@@ -111,7 +111,8 @@ function filterBar({ text, states }: FetchedList<never>["filter"], context: Page
   </div>`;
 }
 
-function pager<Row>({ items, cursor }: ListPage<Row>, context: PageContext): Part {
+/** Returns the buttons to the next page of a list, and back to its start. */
+export function pager<Row>({ items, cursor }: ListPage<Row>, context: PageContext): Part {
   const isLater = context.place.query.has("cursor");
   if (cursor === null && !isLater) return nothing;
   const button = (label: string, to: string): Part =>

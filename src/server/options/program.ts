@@ -12,7 +12,7 @@ export { FORMAT_VERSION as LOG_VERSION } from "../../binlog/segments/segment-for
 
 /** Grouped by purpose. */
 export const SUBCOMMAND_GROUPS: Readonly<Record<string, readonly string[]>> = {
-  inspect: ["top", "stats", "tubes", "tube", "jobs", "failures", "peek", "check"],
+  inspect: ["top", "stats", "tubes", "tube", "jobs", "failures", "history", "peek", "check"],
   jobs: ["put", "reserve", "delete", "cancel", "kick", "release"],
   tubes: ["pause", "resume", "clear", "move", "redrive", "update", "settings", "schedule", "batch"],
   server: [

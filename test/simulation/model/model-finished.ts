@@ -16,7 +16,7 @@ export interface FinishedRow {
 }
 
 /**
- * `count` of these rows are kept. Of the oldest ones, there may be more: nothing says in which order
+ * `count` of these rows are kept. There may be more of the oldest: nothing says in which order
  * jobs have ended at the same moment.
  */
 export interface ModelHistory {
