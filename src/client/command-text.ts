@@ -234,14 +234,12 @@ export function finishedOf(
 ): { next: number; items: FinishedJob[] } {
   const { next, items } = listOf(body, 0);
   if (next >= before) throw notSo(`next: ${next}`, `where a list goes on below ${before}`);
-  const decoded = (value: unknown): unknown => (typeof value === "string" ? fromLatin1(value) : value);
-  return {
-    next,
-    items: items.map((text) => {
-      const fields = Object.entries(itemOf(text, "a job as finished-jobs shows it"));
-      return Object.fromEntries(
-        fields.map(([key, value]) => [key, decoded(value)]),
-      ) as unknown as FinishedJob;
-    }),
-  };
+  const decoded = ([key, value]: [string, unknown]): [string, unknown] => [
+    key,
+    typeof value === "string" ? fromLatin1(value) : value,
+  ];
+  const jobs: unknown[] = items.map((text) =>
+    Object.fromEntries(Object.entries(itemOf(text, "a job as finished-jobs shows it")).map(decoded)),
+  );
+  return { next, items: jobs as FinishedJob[] };
 }

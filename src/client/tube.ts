@@ -152,8 +152,8 @@ export class Tube<Out> {
   }
 
   /**
-   * Extension `finished-jobs`: yields the last jobs of the tube that have ended, newest first, if it
-   * has the setting `keepFinished`.
+   * Extension `finished-jobs`: yields the last jobs of the tube that have ended, newest first, if
+   * it has the setting `keepFinished`.
    */
   async *finished(): AsyncGenerator<FinishedJob, void, undefined> {
     let before = Number.MAX_SAFE_INTEGER;
