@@ -92,9 +92,10 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "what a worker holds at a cancel is spared by the pass only": 44,
   "what a worker holds at a cancel is spared unlogged": 44,
   "a job that comes back does not get its key": 14,
-  "a cancelled job stays where its holder buries it": 9,
+  "a cancelled job stays where its holder buries it": 6,
   "another time to live saves a cancelled job": 5,
-  "a second reason replaces the first": 3,
+  "a cancelled job is not logged as such": 7,
+  "a second reason replaces the first": 12,
   "a job that is given again shows the progress of the last worker": 6,
 };
 
