@@ -39,7 +39,7 @@ describe("the history of a tube", () => {
       ...{ id, state: "deleted", attempts: 1, worker: "web-1", unique: "é", group: null, note: null },
       ...{ reason: null, tube: "a" },
     });
-    // Tubes that are gone have to be named. Each list is read at its own time: the order may differ.
+    // Tubes that are gone have to be named. Lists are read one by one: their order may differ.
     await queue.put("a", "x");
     await queue.put("b", "x");
     const all = Buffer.from((await history()).stdout, "latin1")
