@@ -169,13 +169,14 @@ export class Scrub {
   async #readNext(): Promise<void> {
     const { report } = this;
     const sealed = new Set(this.#options.sealed());
-    for (const number of this.#unread) if (!sealed.has(number)) this.#unread.delete(number);
-    const unread = [...this.#unread];
-    const next = unread.find((number) => number > this.#last) ?? unread[0];
+    const unread = this.#unread;
+    for (const number of unread) if (!sealed.has(number)) unread.delete(number);
+    const next = [...unread].find((number) => number > this.#last) ?? first(unread);
     if (next !== undefined) {
       this.#last = next;
       await this.#read(next);
-      this.#unread.delete(next);
+      // A walk that began meanwhile has a list of its own, and reads this segment again.
+      unread.delete(next);
     }
     if (report.left > 0) report.left = this.#unread.size;
     if (this.#unread.size > 0) return;
@@ -256,6 +257,8 @@ export class Scrub {
     this.#options.onReport(structuredClone(this.report));
   }
 }
+
+const first = (numbers: ReadonlySet<number>): number | undefined => numbers.values().next().value;
 
 /** Returns the scrub of a server's log. */
 export function scrubOf(

@@ -78,6 +78,9 @@ export const RecordKind = {
 } as const;
 export type RecordKind = (typeof RecordKind)[keyof typeof RecordKind];
 
+/** What has a full record: negative, where other parts of jobs have their offset in the body. */
+export const FullRecordOf = { job: -1, schedule: -2, key: -3 } as const;
+
 /**
  * The states that a restart can restore. A reserved job is logged as ready: its reservation ends
  * with the process.

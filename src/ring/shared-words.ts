@@ -463,7 +463,7 @@ export class BackupWords {
 /** A part of a job: its PUT, or a piece of its body. */
 export interface JobPart {
   readonly id: number;
-  /** Offset of the piece in the body; -1 for the PUT. */
+  /** Offset of the piece in the body, or one of FullRecordOf (message/record.ts). */
   readonly from: number;
   /** Bytes of the piece; for the PUT, those of the body that are in pieces. */
   readonly bytes: number;

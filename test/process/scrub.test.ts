@@ -2,26 +2,19 @@
 // are in the log again before the server stops.
 
 import assert from "node:assert/strict";
-import { closeSync, fdatasyncSync, openSync, readdirSync, readSync, statSync, writeSync } from "node:fs";
-import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { eventually } from "../support/eventually.ts";
+import { flipBits, missedOf, withoutLastBlocks } from "../support/flipped-bits.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
 import { type HttpServer, startHttpServer } from "../support/server/http-server.ts";
+import { runTool } from "../support/server/tool.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 
 const FLIPS = 60;
-const BLOCK_BYTES = 4096;
 const JOBS = 1200;
 const TUBES = ["mail", "video", "report"];
-
-interface Flip {
-  readonly file: string;
-  readonly at: number;
-  readonly isInLastBlock: boolean;
-}
 
 interface Place {
   readonly file: string;
@@ -84,35 +77,6 @@ async function contents(server: HttpServer): Promise<string[]> {
   return found;
 }
 
-/** Flips bits in files that are no longer written; one in six in a file's last block. */
-function flip(folder: string, random: SeededRandom): Flip[] {
-  const files = readdirSync(folder)
-    .filter((name) => name.startsWith("runnerbean."))
-    .sort()
-    .slice(0, -2);
-  assert.ok(files.length >= 4, `${files.length} files are sealed`);
-  return Array.from({ length: FLIPS }, (_, n) => {
-    const file = files[random.below(files.length)]!;
-    const { size } = statSync(join(folder, file));
-    const isInLastBlock = n % 6 === 0;
-    const at = isInLastBlock ? size - 1 - random.below(BLOCK_BYTES) : random.below(size);
-    const handle = openSync(join(folder, file), "r+");
-    const byte = Buffer.alloc(1);
-    readSync(handle, byte, 0, 1, at);
-    byte[0]! ^= 1 << random.below(8);
-    writeSync(handle, byte, 0, 1, at);
-    fdatasyncSync(handle);
-    closeSync(handle);
-    return { file, at, isInLastBlock: at >= size - BLOCK_BYTES };
-  });
-}
-
-const missed = (flips: readonly Flip[], places: readonly Place[]): Flip[] =>
-  flips.filter(
-    ({ file, at }) =>
-      !places.some((place) => place.file === file && at >= place.offset && at < place.offset + place.bytes),
-  );
-
 /** Shows only a few differences: the lists are long. */
 function assertSame(now: readonly string[], before: readonly string[], what: string): void {
   const differ = now.flatMap((each, at) => (each === before[at] ? [] : [[each, before[at]]]));
@@ -128,24 +92,17 @@ it("60 flipped bits in a log in use are found, named and repaired from memory", 
   const server = await start(t, folder);
   await fill(server, random);
   const before = await contents(server);
-  const flips = flip(folder, random);
+  const flips = flipBits(folder, FLIPS, random);
 
   assert.equal((await server.ask("/v1/binlog/scrub", { method: "POST" })).status, 200);
   const { places, found } = await eventually("a walk over the log", async () => {
     const scrub = await scrubOf(server);
     return scrub.walks > 0 && scrub;
   });
-  assert.deepEqual(missed(flips, places), [], `flips that were not found, with seed ${seed}`);
+  assert.deepEqual(missedOf(flips, places), [], `flips that were not found, with seed ${seed}`);
   assert.equal(found, places.length);
   // A scrub that skips the last block of a file would not pass.
-  const blind = places.filter(
-    (place: Place) =>
-      !flips.some(
-        ({ file, at, isInLastBlock }) =>
-          isInLastBlock && missed([{ file, at, isInLastBlock }], [place]).length === 0,
-      ),
-  );
-  assert.ok(missed(flips, blind).length > 0, "some flips are in last blocks");
+  assert.ok(missedOf(flips, withoutLastBlocks(flips, places)).length > 0, "some flips are in last blocks");
   for (const { file, offset, jobs } of places as Place[]) {
     assert.ok(
       server.process.stderr.includes(`BINLOG_DAMAGED: ${file} at offset ${offset}`) || places.length > 16,
@@ -160,7 +117,15 @@ it("60 flipped bits in a log in use are found, named and repaired from memory", 
   assert.ok(repaired.places.every((place: Place) => place.repairedAt !== null));
   assert.match(server.process.stderr, /BINLOG_REPAIRED/);
   assertSame(await contents(server), before, "what the running server has");
+  const now = await runTool(["binlog", "scrub", "--url", server.url]);
+  assert.equal(now.code, 0, now.stderr);
+  assert.match(now.stdout, new RegExp(`${found} damaged places since the start, 0 of them still there`));
+  assert.equal((await runTool(["binlog", "scrub", "--pause", "--url", server.url])).stdout, "paused\n");
+  assert.equal((await scrubOf(server)).paused, true);
   assert.equal((await server.process.stop()).code, 0);
+  const stopped = await runTool(["binlog", "scrub", folder]);
+  assert.match(stopped.stdout, /^0 damaged places in \d+ files\n$/);
+  assert.equal(stopped.code, 0);
 
   const again = await start(t, folder);
   assertSame(await contents(again), before, `what a start reads, with seed ${seed}`);
@@ -170,4 +135,12 @@ it("60 flipped bits in a log in use are found, named and repaired from memory", 
     return scrub.walks > 0 && scrub;
   });
   assert.deepEqual([after.found, after.failure], [0, ""]);
+  await again.process.stop();
+  const [last] = flipBits(folder, 1, random);
+  const damaged = await runTool(["binlog", "scrub", folder]);
+  assert.match(
+    damaged.stdout,
+    new RegExp(`^${last!.file} at offset \\d+, \\d+ bytes.*\\n1 damaged places`, "m"),
+  );
+  assert.equal(damaged.code, 1);
 });

@@ -2,6 +2,7 @@
 
 import * as fs from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { assert } from "../../base/assert.ts";
 import { segmentNumber } from "../../base/text.ts";
 import { isDescriptorShortage } from "./binlog-error.ts";
@@ -220,20 +221,21 @@ export class RealDisk implements Disk {
 const PIECE_BYTES = 1024 * 1024;
 
 /**
- * Reads a whole file from the disk itself: the page cache may still have what the disk has lost.
- * Where the file system can't (EINVAL), it reads through the cache.
+ * Reads a whole file from the disk itself: the page cache may still have what the disk has lost. It
+ * rests after each piece for as long as that took, so that others get half of a slow disk. Where
+ * the file system can't read past the cache (EINVAL), it reads through it.
  */
-export function readPastCache(file: string): Uint8Array {
+export async function readPastCache(file: string): Promise<Uint8Array> {
   const { O_RDONLY, O_DIRECT = 0 } = fs.constants;
   try {
-    return readPieces(file, O_RDONLY | O_DIRECT);
+    return await readPieces(file, O_RDONLY | O_DIRECT);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EINVAL") throw error;
-    return readPieces(file, O_RDONLY);
+    return await readPieces(file, O_RDONLY);
   }
 }
 
-function readPieces(file: string, flags: number): Uint8Array {
+async function readPieces(file: string, flags: number): Promise<Uint8Array> {
   const handle = fs.openSync(file, flags);
   try {
     const { size } = fs.fstatSync(handle);
@@ -242,10 +244,12 @@ function readPieces(file: string, flags: number): Uint8Array {
     const bytes = new Uint8Array(new ArrayBuffer(bytesMax, { maxByteLength: bytesMax }));
     let got = 0;
     while (got < size) {
+      const beganMs = performance.now();
       const read = fs.readSync(handle, bytes, got, PIECE_BYTES, got);
       got += read;
       // A piece is short at the end of the file; from there, no further read would be aligned.
       if (read < PIECE_BYTES) break;
+      await sleep(performance.now() - beganMs);
     }
     return bytes.subarray(0, got);
   } finally {

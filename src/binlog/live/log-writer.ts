@@ -51,7 +51,7 @@ export interface Restater {
   ask(parts: readonly DamagedPart[]): void;
 }
 
-/** A PUT (`from` -1; `bytes` are those of the body that are in pieces) or a piece of a body. */
+/** See JobPart in ring/shared-words.ts. */
 export interface DamagedPart {
   readonly id: number;
   readonly from: number;

@@ -591,8 +591,8 @@ export interface CheckedFile {
 }
 
 /** The same for a file, read past the cache. */
-export function checkFile(path: string, number: number): CheckedFile {
-  const content = readPastCache(`${path}/${segmentName(number)}`);
+export async function checkFile(path: string, number: number): Promise<CheckedFile> {
+  const content = await readPastCache(`${path}/${segmentName(number)}`);
   return { bytes: content.length, damage: checkSegment(content, number) };
 }
 

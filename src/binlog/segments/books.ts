@@ -4,6 +4,7 @@ import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1, type Memory } from "../../base/bytes.ts";
 import { decodeTally, type LoggedBatch, type Tally } from "../../message/flow-record.ts";
 import {
+  FullRecordOf,
   PIECE_HEADER_BYTES,
   patternBytesOf,
   RECORD_ID_AT,
@@ -246,7 +247,7 @@ export class BatchIndex {
 
 /** A live record, as the index knows it. */
 export type Kept =
-  /** `from` is -1 for the full record, and `bytes` are those of the body that are in pieces. */
+  /** `from` and `bytes` are those of JobPart in ring/shared-words.ts. */
   | { kind: "job"; id: number; from: number; bytes: number; offset: number; framedBytes: number }
   | { kind: "setting"; pattern: string; text: string }
   | { kind: "batch"; facts: BatchFacts }
@@ -589,8 +590,11 @@ export class RecordIndex {
         if (words[at + FULL_SEGMENT] !== segment) continue;
         const id = number * PAGE_JOBS + row;
         const bytes = Math.max(0, this.big.get(id)?.missingBytes ?? 0);
-        const framedBytes = bytesOf(words[at + FULL_BYTES]!);
-        yield { kind: "job", id, from: -1, bytes, offset: words[at + FULL_OFFSET]!, framedBytes };
+        const word = words[at + FULL_BYTES]!;
+        const framedBytes = bytesOf(word);
+        const { key, schedule, job } = FullRecordOf;
+        const from = isRemembered(word) ? key : isSchedule(word) ? schedule : job;
+        yield { kind: "job", id, from, bytes, offset: words[at + FULL_OFFSET]!, framedBytes };
       }
       yield undefined;
     }

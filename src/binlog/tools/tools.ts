@@ -117,9 +117,10 @@ function verifyReport(verdict: LogVerdict, books: LogBooks): VerifyReport {
 
 /** Lists every damaged place of the files that are no longer written, as a running server does. */
 export function scrub(options: ToolOptions): Promise<{ files: number; damage: Damage[] }> {
-  return withLog(options, true, (_, { kept, tail }) => {
-    const sealed = kept.filter((scan) => scan !== tail).map(({ number }) => number);
-    const damage = sealed.flatMap((number) => checkFile(options.path, number).damage);
+  return withLog(options, true, async (_, { kept, tail }) => {
+    const sealed = kept.filter((scan) => scan !== tail);
+    const damage: Damage[] = [];
+    for (const { number } of sealed) damage.push(...(await checkFile(options.path, number)).damage);
     return { files: sealed.length, damage };
   });
 }

@@ -25,6 +25,7 @@ import {
   encodePutHead,
   encodeSetting,
   encodeUpdate,
+  FullRecordOf,
   MAX_RECORD_BYTES,
   PIECE_HEADER_BYTES,
   RECORD_FIXED_BYTES,
@@ -476,12 +477,15 @@ export class RecordLog implements RecordSink, ScheduleSink {
   }
 
   #restatePart({ id, from, bytes }: JobPart): void {
+    if (from === FullRecordOf.schedule) this.#restateSchedule(id);
+    else if (from === FullRecordOf.key) this.#restateKey(id);
+    else this.#restateJob(id, from, bytes);
+  }
+
+  #restateJob(id: number, from: number, bytes: number): void {
     const engine = this.#engine;
     const slot = engine.find(id);
-    if (slot === NO_SLOT) {
-      if (!this.#restateSchedule(id)) this.#restateKey(id);
-      return;
-    }
+    if (slot === NO_SLOT) return;
     const page = engine.jobs.pageOf(slot);
     const row = rowOf(slot);
     // The log may already have the job's arrival on another shard. It asks again later.
@@ -512,10 +516,9 @@ export class RecordLog implements RecordSink, ScheduleSink {
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
   }
 
-  #restateSchedule(id: number): boolean {
+  #restateSchedule(id: number): void {
     for (const schedule of this.#engine.schedules.table.values())
-      if (schedule.id === id) return schedule.isFrozen || this.scheduled(schedule, false);
-    return false;
+      if (schedule.id === id && !schedule.isFrozen) this.scheduled(schedule, false);
   }
 
   /** Records a unique key that is remembered without its job. */
