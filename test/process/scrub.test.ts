@@ -2,9 +2,12 @@
 // are in the log again before the server stops.
 
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { eventually } from "../support/eventually.ts";
-import { flipBits, missedOf, withoutLastBlocks } from "../support/flipped-bits.ts";
+import { closedFilesOf, flipBits, missedOf, withoutLastBlocks } from "../support/flipped-bits.ts";
 import { canRun, NEEDS } from "../support/machine/need.ts";
 import { temporaryFolder } from "../support/machine/temporary-folder.ts";
 import { drawnSeed, SeededRandom } from "../support/seeded-random.ts";
@@ -37,6 +40,15 @@ async function fill(server: HttpServer, random: SeededRandom): Promise<void> {
   const client = await WireClient.connect(server.process.address);
   await client.ask("set-tube mail max-attempts=9");
   await client.ask("set-tube video.* max-attempts=4");
+  // One batch is open, and some members of the other have ended.
+  for (const batch of ["open", "done"]) {
+    assert.match((await client.ask(`open-batch ${batch}`)).line, /^OPENED/);
+    for (const member of ["a", "b", "c"])
+      await client.ask(`put-in-tube members 0 0 60 1 batch=${batch}\r\n${member}`);
+  }
+  await client.ask("reserve-job 6");
+  await client.ask("delete 6");
+  await client.ask("commit-batch done");
   await client.ask("set-schedule nightly report 7 0 60 5 every=86400\r\nevery");
   for (let put = 1; put <= JOBS; put++) {
     const isHuge = put % 400 === 0;
@@ -66,15 +78,16 @@ async function contents(server: HttpServer): Promise<string[]> {
     if (line === "NOT_FOUND") continue;
     const stats = (await client.ask(`inspect-job ${id}`)).body!.toString();
     const kept = stats.split("\n").filter((each) => !/^(?:age|time-left|file|\S*left(?:-ms)?):/.test(each));
-    const isWhole = body!.toString().endsWith("x") && new Set(body!.subarray(6)).size === 1;
-    found.push(`${line} ${isWhole} ${kept}`.replaceAll(/"age":\d+/g, ""));
+    const isWhole = new Set(body!.subarray(6)).size <= 1;
+    found.push(`${line} ${isWhole} ${kept}`);
   }
   // A key is held by its job, or remembered after it.
   for (let put = 5; put <= JOBS; put += 5)
     found.push((await client.ask(`put-in-tube ${"mail"} 0 0 60 1 unique=key:${put}\r\nx`)).line);
   client.close();
-  for (const path of ["/v1/schedules", "/v1/settings"]) found.push((await server.ask(path)).text);
-  return found;
+  for (const path of ["/v1/schedules", "/v1/settings", "/v1/batches/open", "/v1/batches/done"])
+    found.push((await server.ask(path)).text);
+  return found.map((each) => each.replaceAll(/"age":\d+/g, ""));
 }
 
 /** Shows only a few differences: the lists are long. */
@@ -85,7 +98,7 @@ function assertSame(now: readonly string[], before: readonly string[], what: str
 
 it("60 flipped bits in a log in use are found, named and repaired from memory", async (t) => {
   if (!canRun(t, NEEDS.ours)) return;
-  const seed = drawnSeed();
+  const seed = Number(process.env["SEED"] ?? drawnSeed());
   t.diagnostic(`seed ${seed}`);
   const random = new SeededRandom(seed);
   const folder = temporaryFolder(t, "scrub");
@@ -143,4 +156,33 @@ it("60 flipped bits in a log in use are found, named and repaired from memory", 
     new RegExp(`^${last!.file} at offset \\d+, \\d+ bytes.*\\n1 damaged places`, "m"),
   );
   assert.equal(damaged.code, 1);
+});
+
+it("files that hold nothing but noise are written again from memory", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const seed = Number(process.env["SEED"] ?? drawnSeed());
+  t.diagnostic(`seed ${seed}`);
+  const random = new SeededRandom(seed);
+  const folder = temporaryFolder(t, "scrub-noise");
+  const server = await start(t, folder);
+  await fill(server, random);
+  const before = await contents(server);
+  const files = closedFilesOf(folder);
+  for (const file of files) {
+    const path = join(folder, file);
+    // The file stays: the server may have it open.
+    writeFileSync(path, randomBytes(statSync(path).size), { flag: "r+" });
+  }
+  await server.ask("/v1/binlog/scrub", { method: "POST" });
+  const { found } = await eventually("the repair", async () => {
+    const scrub = await scrubOf(server);
+    return scrub.walks > 0 && scrub.damaged === 0 && scrub;
+  });
+  assert.ok(found >= files.length, `${found} places in ${files.length} files`);
+  assert.deepEqual(
+    closedFilesOf(folder).filter((file) => files.includes(file)),
+    [],
+  );
+  assert.equal((await server.process.stop()).code, 0);
+  assertSame(await contents(await start(t, folder)), before, `what a start reads, with seed ${seed}`);
 });

@@ -21,11 +21,16 @@ interface Place {
   readonly bytes: number;
 }
 
+/** The files that are no longer written: the last was created ahead, the one before it is written. */
+export const closedFilesOf = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => name.startsWith("runnerbean."))
+    .sort()
+    .slice(0, -2);
+
 /** One flip in six is in the last block of its file. */
 export function flipBits(folder: string, count: number, random: SeededRandom): Flip[] {
-  const names = readdirSync(folder).filter((name) => name.startsWith("runnerbean."));
-  // The last one was created ahead, and the one before it is written.
-  const files = names.sort().slice(0, -2);
+  const files = closedFilesOf(folder);
   assert.ok(files.length > 0, "some files are no longer written");
   return Array.from({ length: count }, (_, n) => flipBit(folder, random.pick(files)!, n % 6 === 0, random));
 }

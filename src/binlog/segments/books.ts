@@ -276,6 +276,11 @@ const bytesOf = (word: number): number => (word & ~(REMEMBERED | SCHEDULE)) >>> 
 const isRemembered = (word: number): boolean => (word & REMEMBERED) !== 0;
 const isSchedule = (word: number): boolean => (word & SCHEDULE) !== 0;
 
+function ownerOf(word: number): number {
+  if (isRemembered(word)) return FullRecordOf.key;
+  return isSchedule(word) ? FullRecordOf.schedule : FullRecordOf.job;
+}
+
 /** The locations of PAGE_JOBS consecutive ids. */
 class Page {
   readonly number: number;
@@ -592,9 +597,7 @@ export class RecordIndex {
         const bytes = Math.max(0, this.big.get(id)?.missingBytes ?? 0);
         const word = words[at + FULL_BYTES]!;
         const framedBytes = bytesOf(word);
-        const { key, schedule, job } = FullRecordOf;
-        const from = isRemembered(word) ? key : isSchedule(word) ? schedule : job;
-        yield { kind: "job", id, from, bytes, offset: words[at + FULL_OFFSET]!, framedBytes };
+        yield { kind: "job", id, from: ownerOf(word), bytes, offset: words[at + FULL_OFFSET]!, framedBytes };
       }
       yield undefined;
     }

@@ -505,15 +505,20 @@ export class RecordLog implements RecordSink, ScheduleSink {
       return;
     }
     const tube = engine.tubeOf(slot).nameBytes;
-    const attributes = this.#attributes(slot, true, true);
-    const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
-    // The pieces stay as they are, so the PUT has as much of the body as before.
+    // The pieces stay as they are, so the PUT has as much of the body as before. If its attributes
+    // have grown meanwhile, they follow in an UPDATE.
     const inlineBytes = bodyBytes - bytes;
-    if (inlineBytes < 0 || headBytes + inlineBytes > this.#recordBytesMax) return;
+    const attributeBytesMax = this.#recordBytesMax - RECORD_FIXED_BYTES - tube.length - inlineBytes;
+    let attributes = this.#attributes(slot, true, true);
+    const areTooLong = attributes.length > attributeBytesMax;
+    if (areTooLong) attributes = this.#attributes(slot, true, false);
+    if (inlineBytes < 0 || attributes.length > attributeBytesMax) return;
+    const headBytes = RECORD_FIXED_BYTES + tube.length + attributes.length;
     page.file[row] = this.#counters[Counter.BinlogCurrent]!;
     const at = this.#claim(headBytes + inlineBytes);
     const bodyAt = encodePutHead(this.#memory, at, this.#fill(slot), tube, bodyBytes, attributes);
     engine.bodies.read(body, 0, this.ring.bytes, bodyAt, inlineBytes);
+    if (areTooLong) this.updated(slot);
   }
 
   #restateSchedule(id: number): void {
