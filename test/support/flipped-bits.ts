@@ -21,7 +21,7 @@ interface Place {
   readonly bytes: number;
 }
 
-/** The files that are no longer written: the last was created ahead, the one before it is written. */
+/** The files that are no longer written: not the last one, created ahead, nor that before it. */
 export const closedFilesOf = (folder: string): string[] =>
   readdirSync(folder)
     .filter((name) => name.startsWith("runnerbean."))
