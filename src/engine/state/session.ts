@@ -95,7 +95,7 @@ export class Session {
    * Otherwise 0.
    */
   fillsAt = 0;
-  /** How long that wait lasts from the first ready job on; Infinity if that is no matter here. */
+  /** How long it waits after the first ready job; Infinity once the acceptor keeps the time. */
   lingerMs: number = Number.POSITIVE_INFINITY;
   lingerEndsAtMs: number = Number.POSITIVE_INFINITY;
   /** Whether its acceptor has been told to count, and has not decided yet. */
