@@ -121,7 +121,8 @@ export class Scrub {
     clearTimeout(this.#timer);
     if (this.#hasEnded || this.#isBusy || this.report.paused) return;
     const pauseMs = Math.min(PAUSE_MS_MAX, DAY_MS / Math.max(1, this.#segments));
-    const delayMs = this.report.left > 0 ? restMs : Math.max(PAUSE_MS_MIN, pauseMs * share);
+    // The time of the last read is part of the day.
+    const delayMs = this.report.left > 0 ? restMs : Math.max(PAUSE_MS_MIN, pauseMs * share - restMs);
     this.#timer = setTimeout(() => void this.#step(), delayMs);
     this.#timer.unref();
   }
