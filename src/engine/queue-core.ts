@@ -1023,7 +1023,8 @@ export class QueueCore extends ShardState {
     session.lingerEndsAtMs = nowMs + session.lingerMs;
     session.lingerMs = Number.POSITIVE_INFINITY;
     session.timeoutAtMs = Math.min(session.timeoutAtMs, session.lingerEndsAtMs);
-    this.sessionTimers.set(session);
+    if (session.timeoutAtMs <= nowMs) this.#tell(session);
+    else this.sessionTimers.set(session);
   }
 
   /** Reports once that a shared wait is due: the acceptor either ends it or sets a new deadline. */

@@ -117,6 +117,7 @@ export class ModelWaits {
       if (wait.fill!.lingerMs !== Number.POSITIVE_INFINITY && !wait.told) {
         wait.timeoutAtMs = Math.min(wait.timeoutAtMs, nowMs + wait.fill!.lingerMs);
         wait.fill!.lingerMs = Number.POSITIVE_INFINITY;
+        if (wait.timeoutAtMs <= nowMs) this.#tell(wait);
       }
     const full = waits.map((ofTube) =>
       ofTube.some(({ told }) => told) ? [] : ofTube.filter((wait) => this.#isFull(wait, nowMs)),
