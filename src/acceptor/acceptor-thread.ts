@@ -3,7 +3,7 @@
 
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { type ColocatedRole, Point, REAL_THREAD, type ResidentShard } from "../loop/role.ts";
-import { AcceptorPollPolicy, EVENT_LOOP_SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
+import { AcceptorPollPolicy, EVENT_LOOP_SLEEP_MS_MAX, type WaitSettings } from "../loop/waiting-policy.ts";
 import { Counter, threadOfShard } from "../message/topology.ts";
 import { TurnCounters } from "../message/turn-counters.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -33,7 +33,7 @@ export interface AcceptorThreadData extends AcceptorSettings {
    * libuv.
    */
   transport: TransportKind | "auto";
-  waiting: Waiting;
+  waiting: WaitSettings;
 }
 
 /**

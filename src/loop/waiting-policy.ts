@@ -71,7 +71,7 @@ interface Load {
 }
 
 /** How the threads of a server wait. */
-export interface Waiting {
+export interface WaitSettings {
   /** Longest spin of a shard, in ms; 0 for none. */
   readonly spinMs: number;
   /** How long an acceptor with few active clients polls, in ms; 0 for none. */
@@ -84,7 +84,7 @@ export interface Waiting {
  * Returns how the threads wait. One core must stay free for the client: two threads that spin on
  * two cores keep it from running.
  */
-export function waitingOf({ cores, threads, hasLog }: Load): Waiting {
+export function waitingOf({ cores, threads, hasLog }: Load): WaitSettings {
   return {
     spinMs: cores > threads ? SPIN_MS : 0,
     lingerMs: cores >= threads ? LINGER_MS : 0,
@@ -206,7 +206,7 @@ export class AcceptorPollPolicy implements PollPolicy {
    * `hasOwnShards` means that all shards run in the acceptor's thread, so none of their answers
    * arrives while it waits.
    */
-  constructor({ isCrowded, lingerMs }: Waiting, nowMs: () => number, hasOwnShards = false) {
+  constructor({ isCrowded, lingerMs }: WaitSettings, nowMs: () => number, hasOwnShards = false) {
     this.#hasOwnShards = hasOwnShards;
     this.#isCrowded = isCrowded;
     this.#lingerMs = lingerMs;

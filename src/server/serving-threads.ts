@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { AcceptorNews, AcceptorSettings, TransportKind } from "../acceptor/acceptor.ts";
 import type { AccessRules } from "../acceptor/admission/listener-policy.ts";
 import type { ProcessFacts } from "../acceptor/state/stats-text.ts";
-import { type Waiting, waitingOf } from "../loop/waiting-policy.ts";
+import { type WaitSettings, waitingOf } from "../loop/waiting-policy.ts";
 import type { Topology } from "../message/topology.ts";
 import { CONNECTION_COUNTS_BYTES } from "../ring/connection-words.ts";
 import type { ShardRuntimeOptions } from "../shard/shard-runtime.ts";
@@ -43,7 +43,7 @@ interface AcceptorsStart {
 
 export class ServingThreads {
   readonly #options: ServingThreadsOptions;
-  readonly #waiting: Waiting;
+  readonly #waiting: WaitSettings;
 
   constructor(options: ServingThreadsOptions) {
     this.#options = options;

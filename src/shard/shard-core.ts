@@ -63,7 +63,7 @@ import { LatencyMeter } from "./control/shard-totals.ts";
 import type { RecordLog } from "./records/record-log.ts";
 import { ShardSchedules } from "./schedules/shard-schedules.ts";
 import { MemoryBudget } from "./sessions/memory-budget.ts";
-import { type RecordNumbers, Replies } from "./sessions/replies.ts";
+import { type RecordNumbers, ReplyWriter } from "./sessions/replies.ts";
 import { Adoptions, DeferredMessages, ShardSession } from "./sessions/shard-session.ts";
 import { AwaitJob, SessionCleanup, SlicedCommands, TURN_JOBS_MAX } from "./sessions/sliced-commands.ts";
 import { TubeLists } from "./sessions/tube-lists.ts";
@@ -301,7 +301,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
   readonly #claims: readonly ClaimWords[];
   readonly sessions: (ShardSession | undefined)[] = [];
   readonly adoptions: Adoptions;
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly lists: TubeLists;
   readonly tubeSetter: TubeSetter;
   readonly schedules: ShardSchedules;
@@ -378,7 +378,7 @@ export class ShardCore implements ClientEffects, CommandShard, ResidentShard {
     });
     this.memory = new MemoryBudget(this.engine, memoryWords(topology), topology.shards);
     this.engine.bodies.limit = this.memory;
-    this.replies = new Replies(this.engine, this.ports, records ?? NO_NUMBERS, topology.storedBytesMin);
+    this.replies = new ReplyWriter(this.engine, this.ports, records ?? NO_NUMBERS, topology.storedBytesMin);
     this.lists = new TubeLists(this.engine, this.ports, this.replies);
     this.#leaseWorkers = new LeaseWorkers(this.engine, this.leaseSession);
     this.#barrier = new ReadBarrier(this.engine, this.ports, topology.acceptors, lateReaders(topology));

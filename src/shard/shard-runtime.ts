@@ -4,7 +4,7 @@ import { assert } from "../base/assert.ts";
 import type { BodyArena } from "../engine/jobs/body-arena.ts";
 import { BlockingLoop } from "../loop/blocking-loop.ts";
 import { Point, REAL_THREAD } from "../loop/role.ts";
-import { IdleSpin, ROOM_SLEEP_MS, SLEEP_MS_MAX, type Waiting } from "../loop/waiting-policy.ts";
+import { IdleSpin, ROOM_SLEEP_MS, SLEEP_MS_MAX, type WaitSettings } from "../loop/waiting-policy.ts";
 import type { LoggedBatch } from "../message/flow-record.ts";
 import { binlogBell, ControlWord, portBell, type Topology, threadOfShard } from "../message/topology.ts";
 import { Doorbell, DoorbellOwner } from "../ring/doorbell.ts";
@@ -158,7 +158,7 @@ export class ShardRuntime {
 /**
  * Loads the shard's jobs, then serves for ever. From then on the thread's event loop does not run.
  */
-export function runShard(options: ShardRuntimeOptions, waiting: Waiting): void {
+export function runShard(options: ShardRuntimeOptions, waiting: WaitSettings): void {
   const { topology, shard } = options;
   const doorbell = new DoorbellOwner(new Int32Array(topology.doorbells), threadOfShard(topology, shard));
   const runtime = new ShardRuntime(options);

@@ -4,13 +4,13 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { AcceptorThread, AcceptorThreadData } from "../acceptor/acceptor-thread.ts";
 import type { BinlogData, BinlogNews } from "../binlog/binlog-runtime.ts";
-import type { Waiting } from "../loop/waiting-policy.ts";
+import type { WaitSettings } from "../loop/waiting-policy.ts";
 import type { OwnLog } from "../shard/records/record-log.ts";
 import type { ShardRuntime, ShardRuntimeOptions } from "../shard/shard-runtime.ts";
 
 export interface ShardWorkerData extends ShardRuntimeOptions {
   recovery: MessagePort | undefined;
-  waiting: Waiting;
+  waiting: WaitSettings;
 }
 
 export interface AcceptorWorkerData extends AcceptorThreadData {

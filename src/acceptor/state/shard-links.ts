@@ -274,7 +274,7 @@ export class ShardLinks {
 // arrived waits as a reply does. The number of transfers in flight is limited
 // (shard/transfer/transfer-sender.ts).
 
-interface Waiting {
+interface WaitingMessage {
   readonly to: number;
   readonly message: Request;
   readonly durable: boolean;
@@ -287,7 +287,7 @@ export class ShardRelay {
   readonly #links: ShardLinks;
   readonly #log: LogProgress;
   /** Waiting messages by sending shard, in order. */
-  readonly #waiting = new Map<number, Waiting[]>();
+  readonly #waiting = new Map<number, WaitingMessage[]>();
   readonly #message = new Request();
 
   constructor(links: ShardLinks, log: LogProgress) {

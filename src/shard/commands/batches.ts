@@ -8,7 +8,7 @@ import { optionNumber } from "../../protocol/options.ts";
 import { Reply } from "../../protocol/reply.ts";
 import type { BatchCounts } from "../../schema/batch.ts";
 import { BatchOutcome, BatchState } from "../../schema/batch.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { Asker } from "./batch-homes.ts";
 import type { CommandShard, ShardCommand } from "./command.ts";
@@ -129,7 +129,7 @@ function afterRound(
   slicedCommands.join(session, round);
 }
 
-function noSuchBatch(replies: Replies, session: ShardSession): void {
+function noSuchBatch(replies: ReplyWriter, session: ShardSession): void {
   // Another client may have ended it a moment ago.
   replies.dependOnAll();
   replies.fixed(session, Reply.notFound);

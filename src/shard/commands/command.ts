@@ -5,7 +5,7 @@ import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";
 import type { RecordLog } from "../records/record-log.ts";
 import type { ShardSchedules } from "../schedules/shard-schedules.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../sessions/sliced-commands.ts";
 import type { TubeLists } from "../sessions/tube-lists.ts";
@@ -27,7 +27,7 @@ export type BarrierRounds = (typeof BarrierRounds)[keyof typeof BarrierRounds];
 /** The parts of the shard that a command may use. */
 export interface CommandShard {
   readonly engine: Engine;
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly slicedCommands: SlicedCommands;
   /** Jobs in transit to other shards. */
   readonly transferSender: TransferSender;

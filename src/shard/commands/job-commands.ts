@@ -15,7 +15,7 @@ import { optionNumber, optionText } from "../../protocol/options.ts";
 import { deletedBatchReply, Reply, ReplyWord, touchedCancelledReply } from "../../protocol/reply.ts";
 import { Request, Span } from "../../protocol/request.ts";
 import { failuresOf, inspectJobText, jobOptions, saidOf, statsJobText } from "../sessions/job-text.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../sessions/sliced-commands.ts";
 import { FarUpdate } from "../transfer/far-moves.ts";
@@ -25,7 +25,7 @@ export class DeleteMany implements SlicedCommand {
   readonly jobs: number;
   readonly mayEndUnheard = true;
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   readonly #span = new Span();
   readonly #ids: IdList;
@@ -44,7 +44,7 @@ export class DeleteMany implements SlicedCommand {
    */
   constructor(
     engine: Engine,
-    replies: Replies,
+    replies: ReplyWriter,
     session: ShardSession,
     ids: Span,
     count: number,
@@ -122,7 +122,7 @@ export class DeleteMany implements SlicedCommand {
 
 export class KickMany implements SlicedCommand {
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   /**
    * Whether it kicks buried jobs or delayed ones, never both. Decided when it starts; undefined
@@ -132,7 +132,7 @@ export class KickMany implements SlicedCommand {
   #remaining: number;
   #kicked = 0;
 
-  constructor(engine: Engine, replies: Replies, session: ShardSession, bound: number) {
+  constructor(engine: Engine, replies: ReplyWriter, session: ShardSession, bound: number) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
@@ -177,13 +177,13 @@ export class KickMany implements SlicedCommand {
 
 class TouchMany implements SlicedCommand {
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   readonly #forAcceptor: boolean;
   #begun = false;
 
   /** If `forAcceptor` is set, the answer is a signal, and the acceptor assembles the reply. */
-  constructor(engine: Engine, replies: Replies, session: ShardSession, forAcceptor: boolean) {
+  constructor(engine: Engine, replies: ReplyWriter, session: ShardSession, forAcceptor: boolean) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;
@@ -369,7 +369,7 @@ export const updateJob: ShardCommand = (shard, session, { id, flags, options }) 
   } else answer(replies, session, outcome, flags);
 };
 
-function answer(replies: Replies, session: ShardSession, outcome: Outcome, flags: number): void {
+function answer(replies: ReplyWriter, session: ShardSession, outcome: Outcome, flags: number): void {
   assert(outcome !== Outcome.OtherShard, "an update is answered when its job has arrived");
   if (outcome === Outcome.TubeFull) replies.fixed(session, Reply.tubeFull);
   else if (outcome === Outcome.NoRoom) replies.fixed(session, Reply.outOfMemory);

@@ -23,7 +23,7 @@ import {
   saidFields,
   secondsLeft,
 } from "../sessions/job-text.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { ShardCommand } from "./command.ts";
 
@@ -135,7 +135,7 @@ interface ListedJobs {
 
 export class JobListing implements SlicedCommand {
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   readonly #listed: ListedJobs;
   readonly #rows: ListedJob[] = [];
@@ -148,7 +148,7 @@ export class JobListing implements SlicedCommand {
 
   constructor(
     engine: Engine,
-    replies: Replies,
+    replies: ReplyWriter,
     session: ShardSession,
     listed: ListedJobs,
     searchBytesMax: number = LIST_SEARCH_BYTES_MAX,

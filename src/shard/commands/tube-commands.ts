@@ -12,7 +12,7 @@ import { OptionTag } from "../../protocol/option-rows.ts";
 import { optionNumber } from "../../protocol/options.ts";
 import { Reply, ReplyWord } from "../../protocol/reply.ts";
 import { inspectSettingsText, inspectTubeText, statsTubeText } from "../sessions/job-text.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import { settingsText } from "../sessions/tube-setter.ts";
 import { FarMove, MoveMany } from "../transfer/far-moves.ts";
@@ -21,11 +21,11 @@ import { jobFilterOf } from "./list-jobs.ts";
 
 export class ClearMany implements SlicedCommand {
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   readonly #clearing: TubeClearing;
 
-  constructor(engine: Engine, replies: Replies, session: ShardSession, clearing: TubeClearing) {
+  constructor(engine: Engine, replies: ReplyWriter, session: ShardSession, clearing: TubeClearing) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;

@@ -32,7 +32,7 @@ import {
 } from "../../protocol/schedule-options.ts";
 import { eachScheduleCounter } from "../../schema/schedule.ts";
 import type { RecordLog } from "../records/record-log.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { SlicedCommands } from "../sessions/sliced-commands.ts";
 import { CronTimes, cronProblem, zoneProblem } from "./cron-times.ts";
@@ -264,7 +264,7 @@ const READING_LOOKS = 10_000;
 
 interface ScheduleSetterOptions {
   readonly engine: Engine;
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly slicedCommands: SlicedCommands;
   readonly claims: ScheduleClaims;
   readonly records: RecordLog | undefined;
@@ -404,7 +404,7 @@ class SetSchedule implements SlicedCommand {
 
 interface ShardSchedulesOptions {
   readonly engine: Engine;
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly slicedCommands: SlicedCommands;
   readonly records: RecordLog | undefined;
   readonly shard: number;

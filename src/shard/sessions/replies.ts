@@ -59,7 +59,7 @@ const TUBE_BYTES_MAX = TUBE_NAME_BYTES_MAX + 1;
 const META = asciiBytes(" meta=");
 const NO_BYTES = new Uint8Array(0);
 
-export class Replies {
+export class ReplyWriter {
   /** The last record before the current command. The reply waits for later ones. */
   recordsBefore = 0;
   readonly #records: RecordNumbers;

@@ -5,7 +5,7 @@
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { Replies } from "./replies.ts";
+import type { ReplyWriter } from "./replies.ts";
 import type { ShardSession, SlicedCommand } from "./shard-session.ts";
 
 /** Jobs processed, or watches ended, for one client in one turn. */
@@ -33,7 +33,7 @@ interface UnderWay {
 }
 
 export class SlicedCommands {
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #jobsMax: number;
   readonly #clock: () => number;
   /** Time spent on sliced commands since the caller reset it. */
@@ -56,7 +56,7 @@ export class SlicedCommands {
   /** Jobs and watches that commands may still process at once in this turn. */
   #turnLeft: number;
 
-  constructor(replies: Replies, jobsMax: number, clock: () => number) {
+  constructor(replies: ReplyWriter, jobsMax: number, clock: () => number) {
     this.#replies = replies;
     this.#jobsMax = jobsMax;
     this.#clock = clock;

@@ -10,7 +10,7 @@ import type { Engine } from "../../engine/engine.ts";
 import type { Tube } from "../../engine/tubes/tube.ts";
 import { type ReplyPort, ResponseKind } from "../../message/response.ts";
 import { TUBE_NAME_BYTES_MAX } from "../../protocol/limits.ts";
-import type { Replies } from "./replies.ts";
+import type { ReplyWriter } from "./replies.ts";
 import type { ShardSession } from "./shard-session.ts";
 
 /** Bytes of a list in one message. */
@@ -33,13 +33,13 @@ interface TubeList {
 export class TubeLists {
   readonly #engine: Engine;
   readonly #ports: readonly ReplyPort[];
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   underWay: readonly TubeList[] = [];
   /** Scratch space for a message whose length is not known yet. */
   readonly #bytes = new Uint8Array(MESSAGE_BYTES_MAX);
   readonly #view = new DataView(this.#bytes.buffer);
 
-  constructor(engine: Engine, ports: readonly ReplyPort[], replies: Replies) {
+  constructor(engine: Engine, ports: readonly ReplyPort[], replies: ReplyWriter) {
     this.#engine = engine;
     this.#ports = ports;
     this.#replies = replies;

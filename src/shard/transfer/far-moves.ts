@@ -10,7 +10,7 @@ import type { JobChange } from "../../engine/jobs/new-job.ts";
 import { Travel } from "../../engine/transfers.ts";
 import { TRANSFER_BYTES_MAX, TRANSFER_JOBS_MAX } from "../../message/transfer.ts";
 import { ReplyWord } from "../../protocol/reply.ts";
-import type { Replies } from "../sessions/replies.ts";
+import type { ReplyWriter } from "../sessions/replies.ts";
 import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import type { Sender, Transfer, TransferSender } from "./transfer-sender.ts";
 
@@ -104,12 +104,12 @@ export class FarMove implements FarMoves, Sender {
 
 export class MoveMany implements SlicedCommand {
   readonly #engine: Engine;
-  readonly #replies: Replies;
+  readonly #replies: ReplyWriter;
   readonly #session: ShardSession;
   readonly #moving: TubeMoving;
   readonly #far: FarMove;
 
-  constructor(engine: Engine, replies: Replies, session: ShardSession, moving: TubeMoving, far: FarMove) {
+  constructor(engine: Engine, replies: ReplyWriter, session: ShardSession, moving: TubeMoving, far: FarMove) {
     this.#engine = engine;
     this.#replies = replies;
     this.#session = session;

@@ -20,7 +20,7 @@ import {
 import { pauseSchedule, resumeSchedule } from "../../../../src/shard/commands/schedules.ts";
 import { ClearMany } from "../../../../src/shard/commands/tube-commands.ts";
 import type { ScheduleClaims } from "../../../../src/shard/schedules/schedule-claims.ts";
-import { Replies } from "../../../../src/shard/sessions/replies.ts";
+import { ReplyWriter } from "../../../../src/shard/sessions/replies.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { addSchedule } from "../../../support/in-process/add-schedule.ts";
 import { EngineBench } from "../../engine/engine-bench.ts";
@@ -31,7 +31,7 @@ class Shard {
   readonly engine = new EngineBench().engine;
   readonly records = { lastNumber: 0 };
   readonly session = new ShardSession(this.engine.session(0), 0, 0);
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly #port: ReplyPort;
   readonly #reader: RingReader;
 
@@ -39,7 +39,7 @@ class Shard {
     const ring = createRing(1 << 16);
     this.#port = new ReplyPort(ring);
     this.#reader = new RingReader(ring);
-    this.replies = new Replies(this.engine, [this.#port], this.records);
+    this.replies = new ReplyWriter(this.engine, [this.#port], this.records);
     this.engine.use(this.session.engineSession, "t");
   }
 

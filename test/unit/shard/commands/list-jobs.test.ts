@@ -6,7 +6,7 @@ import { it } from "node:test";
 import type { Engine } from "../../../../src/engine/engine.ts";
 import { ALL_STATES } from "../../../../src/engine/job-walk.ts";
 import { JobListing, jobRow } from "../../../../src/shard/commands/list-jobs.ts";
-import type { Replies } from "../../../../src/shard/sessions/replies.ts";
+import type { ReplyWriter } from "../../../../src/shard/sessions/replies.ts";
 import type { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 import { InProcessServer } from "../../../simulation/server/in-process-server.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
@@ -16,7 +16,7 @@ const SEARCH_BYTES_MAX = 3000;
 /** The reply of one list, which takes as many turns as it takes. */
 function listed(engine: Engine, session: ShardSession, afterId: number): string {
   let text = "";
-  const replies = { text: (_: ShardSession, reply: string) => (text = reply) } as unknown as Replies;
+  const replies = { text: (_: ShardSession, reply: string) => (text = reply) } as unknown as ReplyWriter;
   const contains = Buffer.from("needle");
   const walk = engine.walk({ states: ALL_STATES, createdByMs: Infinity, contains }, afterId);
   const list = { tube: "default", partBytesMax: undefined, walk, limit: 10, showBytes: 0 };

@@ -14,7 +14,7 @@ import {
 } from "../../../../src/message/response.ts";
 import { ReplyWord } from "../../../../src/protocol/reply.ts";
 import { createRing, EMPTY, RingReader, WANTED_WORD } from "../../../../src/ring/ring.ts";
-import { Replies } from "../../../../src/shard/sessions/replies.ts";
+import { ReplyWriter } from "../../../../src/shard/sessions/replies.ts";
 import { ShardSession } from "../../../../src/shard/sessions/shard-session.ts";
 
 const KIB = 1024;
@@ -35,7 +35,7 @@ class Scene {
   readonly jobs = new JobTable();
   readonly bodies = new BodyArena();
   readonly port: ReplyPort;
-  readonly replies: Replies;
+  readonly replies: ReplyWriter;
   readonly #ring: SharedArrayBuffer;
   readonly #reader: RingReader;
   #jobs = 0;
@@ -50,7 +50,7 @@ class Scene {
       bestReady: () => NO_SLOT,
       find: () => NO_SLOT,
     };
-    this.replies = new Replies(engine as unknown as Engine, [this.port], { lastNumber: 0 });
+    this.replies = new ReplyWriter(engine as unknown as Engine, [this.port], { lastNumber: 0 });
   }
 
   session(slot: number): ShardSession {
@@ -119,7 +119,7 @@ const wholeReply = (word: string, id: number, body: Buffer): Buffer =>
 const payloads = (messages: readonly Message[]): Buffer =>
   Buffer.concat(messages.map(({ payload }) => payload));
 
-describe("Replies: a long reply", () => {
+describe("ReplyWriter: a long reply", () => {
   const headBytes = "RESERVED 1 131056\r\n".length;
 
   it("starts above 128 KiB, or above a message of the ring", () => {

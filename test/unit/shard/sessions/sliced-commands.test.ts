@@ -13,7 +13,7 @@ import { LIST_TEXT_BYTES_MAX } from "../../../../src/protocol/option-rows.ts";
 import { Span } from "../../../../src/protocol/request.ts";
 import { DeleteMany } from "../../../../src/shard/commands/job-commands.ts";
 import { JobListing } from "../../../../src/shard/commands/list-jobs.ts";
-import type { Replies } from "../../../../src/shard/sessions/replies.ts";
+import type { ReplyWriter } from "../../../../src/shard/sessions/replies.ts";
 import { ShardSession, type SlicedCommand } from "../../../../src/shard/sessions/shard-session.ts";
 import { SLICE_MS, SlicedCommands } from "../../../../src/shard/sessions/sliced-commands.ts";
 import type { FakeSocket } from "../../../simulation/server/fake-socket.ts";
@@ -411,7 +411,7 @@ describe("more timers due together than one turn allows", () => {
 // list does.
 
 const JOBS_PER_CLOCK_READING = 125;
-const NO_REPLIES = { recordsBefore: 0 } as Replies;
+const NO_REPLIES = { recordsBefore: 0 } as ReplyWriter;
 
 const sessionOf = ({ engine }: EngineBench, index = 0): ShardSession =>
   new ShardSession(engine.session(index), 0, 0);
@@ -528,7 +528,7 @@ describe("a slice of a delete-batch", () => {
         isElsewhere: () => false,
         mayBeElsewhere: () => false,
         fixed: (_: ShardSession, reply: Uint8Array) => void said.push(Buffer.from(reply).toString()),
-      } as unknown as Replies;
+      } as unknown as ReplyWriter;
       const span = new Span();
       const text = asciiBytes(ids.join(" "));
       span.set(text, 0, text.length);
@@ -551,7 +551,7 @@ describe("a list", () => {
     const replies = {
       text: (_: ShardSession, all: string) => void (text = all),
       gatheredBytes: (_: ShardSession, all: Uint8Array) => void (text = Buffer.from(all).toString("latin1")),
-    } as unknown as Replies;
+    } as unknown as ReplyWriter;
     const walk = bench.engine.walk({ states: ALL_STATES, createdByMs: Infinity, contains: undefined }, 0);
     const listing = new JobListing(bench.engine, replies, sessionOf(bench), {
       ...{ tube, partBytesMax, walk, limit: 1000, showBytes: 0 },
@@ -640,7 +640,7 @@ describe("sliced commands aside", () => {
   }
 
   class Scene {
-    readonly slicedCommands = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+    readonly slicedCommands = new SlicedCommands({ recordsBefore: 0 } as ReplyWriter, 1000, () => 0);
     readonly waiters: Waiter[] = [];
 
     /** Waiter n waits for job n. */
@@ -717,7 +717,7 @@ describe("sliced commands aside", () => {
     });
 
     it("keeps nothing of the jobs that commands have waited for", () => {
-      const moves = new SlicedCommands({ recordsBefore: 0 } as Replies, 1000, () => 0);
+      const moves = new SlicedCommands({ recordsBefore: 0 } as ReplyWriter, 1000, () => 0);
       const session = {} as ShardSession;
       /**
        * Has a command wait for each job. Half of them hear of it; the others look for themselves.
@@ -742,7 +742,7 @@ describe("sliced commands aside", () => {
     });
 
     it("has each slice of a command wait for the records before its first", () => {
-      const replies = { recordsBefore: 5 } as Replies;
+      const replies = { recordsBefore: 5 } as ReplyWriter;
       const slicedCommands = new SlicedCommands(replies, 1000, () => 0);
       const seen: number[] = [];
       const move = {
