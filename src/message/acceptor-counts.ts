@@ -1,11 +1,12 @@
-// The reasons why connections end, as acceptors count and report them.
+// What acceptors count: why connections end, and the times of sampled commands.
 
 import { COMMAND_CLASSES, Op, TIMING_OF } from "../protocol/commands.ts";
 import { RequestOp } from "./request.ts";
 
 /**
- * The client closed the connection; it quit; it was idle for too long; an operator closed it; it
- * failed, for example because the client died; the server stopped; authentication failed.
+ * Why a connection ends: the client closed it; the client quit; it was idle for too long; an
+ * operator closed it; it failed, for example because the client died; the server stopped;
+ * authentication failed.
  */
 export const END_REASONS = ["client", "quit", "idle", "admin", "error", "stop", "auth"] as const;
 export type EndReason = (typeof END_REASONS)[number];

@@ -1,12 +1,14 @@
+// Shared words about connections: claims of waits, counts by address, names of workers.
+
+import { assert } from "../base/assert.ts";
+import { latin1 } from "../base/bytes.ts";
+
 // Claim words: decide which thread ends a wait over several shards. Exactly one wins, a shard with
 // a job or the acceptor.
 //
 // Each connection slot has one int32: the number of its current wait (never 0), or 0. The thread
 // that changes the number to 0 has ended the wait. All other threads, and those with the number of
 // an earlier wait, lose.
-
-import { assert } from "../base/assert.ts";
-import { latin1 } from "../base/bytes.ts";
 
 const NOT_WAITING = 0;
 

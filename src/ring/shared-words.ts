@@ -293,11 +293,6 @@ export class FileTable {
   }
 }
 
-// The progress of each shard's log records: two int32 record numbers per shard, which wrap.
-//
-// Written: the kernel has the record, so it survives the process. Synced: the disk has it, so it
-// survives the machine. Only the log's thread writes them.
-
 // A sequence number of a group's shared log (of a batch or a message) in one int32, which wraps.
 // The group's thread writes it, and the log's thread reads it.
 
@@ -328,6 +323,11 @@ export class BatchWord {
     return n;
   }
 }
+
+// The progress of each shard's log records: two int32 record numbers per shard, which wrap.
+//
+// Written: the kernel has the record, so it survives the process. Synced: the disk has it, so it
+// survives the machine. Only the log's thread writes them; those of the shared log, the group's.
 
 /** Distance between two shards' entries in int32 words: one cache line. */
 export const LOG_WORDS = 16;

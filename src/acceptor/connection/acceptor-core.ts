@@ -1,9 +1,10 @@
 // The core of an acceptor, as plain code: connections in slots, rings to and from every shard. It
 // has no thread, no socket and no clock.
 //
-// Sockets call `connect` and pass incoming bytes to the connection's methods. `turn` publishes the
-// connections' requests, takes the shards' answers, resumes waiting connections and sends each
-// connection's replies with one write.
+// Sockets call `connect` and pass incoming bytes to the connection's methods. The loop calls
+// `publish`, which makes the connections' requests visible, `takeAnswers`, which takes the shards'
+// answers and resumes waiting connections, and `flush`, which sends each connection's replies with
+// one write.
 
 import { assert } from "../../base/assert.ts";
 import { MigrationView, RequestOp } from "../../message/request.ts";

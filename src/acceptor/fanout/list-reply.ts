@@ -1,9 +1,10 @@
-// An iterator over names, as bytes.
+// Long replies that an acceptor composes and writes piece by piece, such as lists of names.
 
 import { CR, HYPHEN, LF, SPACE } from "../../base/ascii.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
 import type { ConversationHost } from "./conversation.ts";
 
+/** An iterator over names, as bytes. */
 export interface Names {
   /** The number of names and their total length. */
   readonly count: number;

@@ -1,5 +1,4 @@
-// Memory budget of the batches that an acceptor assembles from several shards, over all its
-// connections. A client that does not read pins its batch, so the number of large ones is limited.
+// A `reserve-batch` over several shards: chooses the jobs and assembles the reply.
 
 import { assert } from "../../base/assert.ts";
 import { asciiBytes, copyBytes } from "../../base/bytes.ts";
@@ -21,6 +20,9 @@ import type { BatchFill } from "./batch-fill.ts";
 import { type ConversationHost, SerialQueue, type Signal } from "./conversation.ts";
 import type { ListReplies, PiecedReply } from "./list-reply.ts";
 import { Next, type Picker } from "./shared-reserve.ts";
+
+// Memory budget of the batches that an acceptor assembles from several shards, over all its
+// connections. A client that does not read pins its batch, so the number of large ones is limited.
 
 /** When unread batches exceed this many bytes, new ones are small. */
 const ALL_BYTES_MAX = 64 * 1024 * 1024;

@@ -1,5 +1,4 @@
-// The interface of a strategy that takes jobs for a reserve over several shards: see
-// shared-reserve.ts.
+// A reserve over several shards: the acceptor collects, chooses, waits.
 
 import { assert } from "../../base/assert.ts";
 import { RequestFlag, RequestOp, WaitView } from "../../message/request.ts";
@@ -29,6 +28,7 @@ export const Next = {
 } as const;
 export type Next = (typeof Next)[keyof typeof Next];
 
+/** A strategy that takes jobs for a reserve over several shards. */
 export interface Picker {
   /** The queue to wait in before asking the shards, if there is one. */
   readonly queue?: SerialQueue;
@@ -57,14 +57,14 @@ export interface Picker {
 // A reserve over several shards: a state machine of the acceptor. No job is ever held back for it.
 // A job is either ready or reserved, so other clients never see a state in between.
 //
-// The states (for one job; a batch differs only in what it takes and how, see shared-reserve.ts):
+// The states (for one job; a batch differs only in what it takes and how, see pick-batch.ts):
 // - Collecting: Every shard concerned runs its due timers. It names its best job (a candidate)
 //   without taking it, and the soonest deadline among the jobs that the connection holds there.
 // - Taking: The shard of the best candidate takes its best job, provided that it is still at least
 //   as good as the second-best candidate. The reply then comes from that shard. Otherwise the shard
 //   names its new best job, and the choice is made again. Each failure means that another client
 //   got a job, so there is always progress. (In an order by time, turns change even without that:
-//   see shared-reserve.ts.)
+//   see `PickInTurn`.)
 // - Waiting: No shard had a job. If a reservation is within its margin, the reply is DEADLINE_SOON;
 //   if the client does not want to wait, it is TIMED_OUT. Otherwise the wait gets a number in the
 //   connection's claim word, and every shard is told to wait. A shard that gets a job and changes
@@ -72,8 +72,7 @@ export interface Picker {
 //   job to the next waiter.
 // - AwaitingBarrier: The client does not want to wait. Before the reply, the other acceptors check
 //   whether the holder of a job has just disconnected (shard/commands/read-barrier.ts). Then all
-// shards are
-//   asked once more.
+//   shards are asked once more.
 // - Rechecking: A shard reports that the wait is due: a margin began or, on the lead shard, the
 //   timeout expired. All shards run their due timers first, because a job that becomes ready at the
 //   same moment wins. If no shard has claimed the wait after that, the acceptor claims it and

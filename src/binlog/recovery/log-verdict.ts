@@ -1,5 +1,5 @@
 // Judges the scans of all segments together: is the log complete, is its tail torn, or is something
-// damaged? ../README.md ("Torn tail or damage?") explains each rule. Changes nothing.
+// damaged? docs/architecture/log-damage.md explains each rule. Changes nothing.
 
 import { assert } from "../../base/assert.ts";
 import { segmentName } from "../../base/text.ts";

@@ -1,4 +1,4 @@
-// The existing segments, oldest first: their sizes, live bytes and open files.
+// The log's books: its segments, and where the records of batches, jobs and settings lie.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { latin1, type Memory } from "../../base/bytes.ts";
@@ -14,6 +14,8 @@ import {
 import { type BatchFacts, BatchState } from "../../schema/batch.ts";
 import type { Handle } from "../disk/disk.ts";
 import { EXTRA_REMEMBERED, EXTRA_SCHEDULE, FRAME_BYTES, HEADER_BYTES } from "./segment-format.ts";
+
+// The existing segments, oldest first: their sizes, live bytes and open files.
 
 export interface Segment {
   readonly number: number;

@@ -1,6 +1,4 @@
-// CRC-32 as zlib computes it. Short ranges use a table, because a call to zlib costs more: 160
-// bytes take 240 ns instead of 370 ns, 56 bytes 100 instead of 280. From 250 bytes on, zlib is
-// faster.
+// Bytes of a segment: checksums, header, frames, and the kinds of records.
 
 import { crc32 } from "node:zlib";
 import { assert, CHECKED } from "../../base/assert.ts";
@@ -23,6 +21,10 @@ import {
   stateIn,
   tubeBytesOf,
 } from "../../message/record.ts";
+
+// CRC-32 as zlib computes it. Short ranges use a table, because a call to zlib costs more: 160
+// bytes take 240 ns instead of 370 ns, 56 bytes 100 instead of 280. From 250 bytes on, zlib is
+// faster.
 
 const SHORT_BYTES = 220;
 
@@ -93,8 +95,8 @@ export function recordChecksum(bytes: Uint8Array, start: number, end: number, se
  *   torn tail and a job in pieces. Test that it opens, compacts and can be salvaged. An older
  *   server must refuse a new directory and leave it unchanged.
  * 6. The only way back is `dump` with the new version and `restore` with the old one, as long as
- *   DUMP_VERSION stays. State this in the CHANGELOG. Describe the new layout in ../README.md beside
- *   the old one until no release reads that.
+ *   DUMP_VERSION stays. State this in the CHANGELOG. Describe the new layout in
+ *   docs/architecture/log-format.md beside the old one until no release reads that.
  */
 export const FORMAT_VERSION = 4;
 /**

@@ -1,5 +1,5 @@
-// Dumps the jobs of a log as text, one JSON object a line, and reads dumps back. ../README.md
-// describes the format.
+// Dumps the jobs of a log as text, one JSON object a line, and reads dumps back.
+// docs/architecture/log-format.md describes the format.
 
 import { crc32 } from "node:zlib";
 import { assert } from "../../base/assert.ts";

@@ -33,8 +33,8 @@ export interface RecordSink {
   /** Called before a put; returns false if the disk is full, and the put must be refused. */
   roomForPut(): boolean;
   /**
-   * Returns false if the disk became full in the middle of a long record. The record is then
-   * withdrawn, and the put must be refused.
+   * Returns false if the put must be refused. Either the log became full in the middle of a long
+   * record, which is withdrawn, or it is full and hasn't lent the id: then nothing was recorded.
    */
   put(slot: number): boolean;
   /** Returns whether one record has room for the job with a body of this size. */

@@ -1,9 +1,11 @@
-// A log of tubes whose best job became better, for sessions that keep their tubes in an order
-// (ready-order.ts).
+// The order of a session's ready tubes, and the log of tubes that keeps it up to date.
 
 import { assert, CHECKED } from "../../base/assert.ts";
 import { type JobTable, NO_SLOT, rowOf } from "../jobs/job-table.ts";
 import type { Tube } from "../tubes/tube.ts";
+
+// A log of tubes whose best job became better, for sessions that keep their tubes in an order
+// (`ReadyOrder`).
 
 /** Number of entries to keep. A session that missed more rebuilds its order. */
 const BETTER_TUBES_KEPT = 4096;

@@ -1,3 +1,10 @@
+// The waiting sessions of a shard, and which has waited longest.
+
+import { assert, CHECKED } from "../../base/assert.ts";
+import type { Tube } from "../tubes/tube.ts";
+import type { ClientEffects } from "./effects.ts";
+import { type Session, Waiting, Watch } from "./session.ts";
+
 // The sessions with many watched tubes that wait for jobs of one tube. A put thus need not examine
 // sessions that wait for other tubes, and a reserve need not touch every tube that its session
 // watches.
@@ -9,11 +16,6 @@
 // leaves the heap when it reaches the top, goes to the session's `unlinked`, and returns before its
 // next wait begins. All this costs at most one correction for each wait and tube, and only for
 // tubes that get jobs.
-
-import { assert, CHECKED } from "../../base/assert.ts";
-import type { Tube } from "../tubes/tube.ts";
-import type { ClientEffects } from "./effects.ts";
-import { type Session, Waiting, Watch } from "./session.ts";
 
 class WideWaiters {
   readonly #watches: Watch[];

@@ -1,4 +1,4 @@
-// The methods that each path supports, for the response to an unsupported one. Matched only then.
+// The HTTP application, and the guards that each request passes.
 
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { gzip } from "node:zlib";
@@ -42,6 +42,7 @@ import {
 } from "./request-bodies.ts";
 import { validator } from "./validator.ts";
 
+/** The methods that each path supports, for the response to another method. Matched only then. */
 class MethodsByPath {
   /** Methods by the path's template. */
   readonly #methods = new Map<string, { readonly path: RegExp; readonly methods: Set<string> }>();

@@ -1,5 +1,4 @@
-// Options of a put in JSON and in query strings, with the names and units of the API: `uniqueFor`
-// is unique-for of put-in-tube.
+// The put routes, with the options and bodies that they take and the problems that they return.
 
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
@@ -14,6 +13,9 @@ import { Fields, TubeParams, tubeQuery } from "../api/schemas.ts";
 import { BodyPieces, freeGathered, jsonValues, MSGPACK_TYPES } from "../app/request-bodies.ts";
 import { bytesOf, type NewPut, type PutBody, type PutOutcome } from "../link/put-pool.ts";
 import type { Service } from "../queue/service.ts";
+
+// Options of a put in JSON and in query strings, with the names and units of the API: `uniqueFor`
+// is unique-for of put-in-tube.
 
 const BATCH_NAME = "^[A-Za-z0-9+/;.$_()][-A-Za-z0-9+/;.$_()]*$";
 

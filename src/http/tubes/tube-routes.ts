@@ -1,4 +1,4 @@
-// Entity tags: a client that already has the response gets 304 without content.
+// The routes of tubes, and a tube as the API shows it.
 
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -24,6 +24,8 @@ import type { MeasuredTubes, Recent, RecentTimes } from "../state/time-series.ts
 import { TubeEntry } from "../state/tube-cache.ts";
 import { STEP_SECONDS, TUBE_SERIES, type TubeSeriesName } from "../state/tube-history.ts";
 import { SettingsInEffect, settingsInEffect } from "./settings-routes.ts";
+
+// Entity tags: a client that already has the response gets 304 without content.
 
 /**
  * Tags the response by `content`, which leaves out mere timestamps, and tells whether the client

@@ -1,4 +1,4 @@
-// A round: the home of a batch tells all shards what it has decided, and asks for their counts.
+// The batches whose home is this shard, and the rounds in which it asks all shards.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -32,6 +32,8 @@ export interface Asker {
   /** `counts` is undefined if the batch is forgotten. */
   answer(counts: Readonly<BatchCounts> | undefined): void;
 }
+
+// A round: the home of a batch tells all shards what it has decided, and asks for their counts.
 
 class BatchRound {
   readonly batch: BatchRow;

@@ -1,5 +1,5 @@
-// The interface of a command to its shard. Each kind of message is a function in a file of its own
-// under commands/.
+// The interface of a command to its shard. Each kind of message is a function beside its kin in
+// commands/.
 
 import type { Engine } from "../../engine/engine.ts";
 import type { Request } from "../../protocol/request.ts";

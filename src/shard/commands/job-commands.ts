@@ -1,4 +1,4 @@
-// A delete-batch: deletes one job after another, each as `delete` does.
+// The commands on jobs. Each is a function; those for many jobs run in slices.
 
 import { assert } from "../../base/assert.ts";
 import { latin1 } from "../../base/bytes.ts";
@@ -20,6 +20,8 @@ import type { ShardSession, SlicedCommand } from "../sessions/shard-session.ts";
 import { AwaitJob } from "../sessions/sliced-commands.ts";
 import { FarUpdate } from "../transfer/far-moves.ts";
 import { BarrierRounds, type ShardCommand } from "./command.ts";
+
+// A delete-batch: deletes one job after another, each as `delete` does.
 
 export class DeleteMany implements SlicedCommand {
   readonly jobs: number;

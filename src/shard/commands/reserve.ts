@@ -1,4 +1,4 @@
-// `reserve` and `reserve-with-timeout` on this shard alone.
+// The reserve commands: on this shard alone, and this shard's part of those over several shards.
 
 import { assert } from "../../base/assert.ts";
 import type { BatchLimits, ListedJob } from "../../engine/batch-reserves.ts";

@@ -1,4 +1,4 @@
-// A clear-tube of any number of jobs.
+// The commands on tubes. Each is a function; long ones run in slices.
 
 import { assert } from "../../base/assert.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -18,6 +18,8 @@ import { settingsText } from "../sessions/tube-setter.ts";
 import { FarMove, MoveMany } from "../transfer/far-moves.ts";
 import { BarrierRounds, type ShardCommand } from "./command.ts";
 import { jobFilterOf } from "./list-jobs.ts";
+
+// A clear-tube of any number of jobs.
 
 export class ClearMany implements SlicedCommand {
   readonly #engine: Engine;

@@ -92,7 +92,8 @@ export function fillRecordFields(
 // Waits, in the middle of a command, for room in the ring to the log.
 //
 // A record is never dropped, and a command is never half executed. The thread therefore sleeps
-// where it stands, deep inside the engine. This is the one wait that is not a point of its loop.
+// where it stands, deep inside the engine. Only this wait and that for a lent id (`#awaitLend`)
+// aren't points of its loop.
 
 /**
  * A log in the shard's own thread. `log` is undefined until it is open, and nothing waits for it

@@ -1,4 +1,4 @@
-// Values in the rows that describe jobs: times and texts chosen by clients.
+// Texts about jobs and tubes: rows of lists, failures, options, and what stats and inspections say.
 
 import { BACKSLASH, DELETE, QUOTE, SPACE } from "../../base/ascii.ts";
 import { assert } from "../../base/assert.ts";
@@ -21,6 +21,8 @@ import { FIXED_COUNTERS, JOB_COUNTERS, JobCounter } from "../../schema/job.ts";
 import { wordOf } from "../../schema/names.ts";
 import { NO_COUNTS, POLICY_COUNT_NAMES } from "../../schema/tube.ts";
 import { settingNamed, settingsText } from "./tube-setter.ts";
+
+// Values in the rows that describe jobs: times and texts chosen by clients.
 
 /**
  * beanstalkd reads its clock again for the reply, so a fresh delay of 10 s has 9 left. Here, a
