@@ -13,8 +13,7 @@ import { binlogBell, binlogRole, Counter, countersOf, type Topology } from "../m
 import { Doorbell } from "../ring/doorbell.ts";
 import { RestateWords } from "../ring/shared-words.ts";
 import { RealDisk } from "./disk/real-disk.ts";
-import { checkInThread } from "./recovery/scan-pool.ts";
-import type { CheckedFile } from "./recovery/segment-scan.ts";
+import { type CheckedFile, checkInThread } from "./recovery/check-file.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Longest time between two segments: a server that restarts often must not leave any unread. */

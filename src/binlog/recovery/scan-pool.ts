@@ -3,11 +3,9 @@
 import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
 import { assert } from "../../base/assert.ts";
-import { isCodeReadable } from "../disk/readable-code.ts";
 import { type ScanOptions, StartInterrupted } from "./open-options.ts";
-import type { ScanTask } from "./scan-worker.ts";
-import { SCAN_WORKER } from "./scan-worker-file.ts";
-import { type CheckedFile, checkFile, type SegmentScan } from "./segment-scan.ts";
+import { SCAN_WORKER, type ScanTask } from "./scan-worker-file.ts";
+import type { SegmentScan } from "./segment-scan.ts";
 
 const POOL_THREADS_MAX = 8;
 
@@ -38,26 +36,6 @@ export async function scanInPool(
     return await Promise.all(scans);
   } finally {
     // After a stop or an error, answers that come while the pool ends are errors to it.
-    pool.on("error", () => {});
-    await pool.destroy();
-  }
-}
-
-/**
- * Reads and checks one segment, as it lies on the disk. Its thread ends afterwards and
- * gives back the memory: as much as the file has bytes.
- */
-export async function checkInThread(path: string, number: number): Promise<CheckedFile> {
-  // The user whom the server now runs as may not be allowed to read the code.
-  if (!isCodeReadable()) return checkFile(path, number);
-  const pool = new Piscina<ScanTask, CheckedFile>({
-    filename: SCAN_WORKER,
-    maxThreads: 1,
-    atomics: "disabled",
-  });
-  try {
-    return await pool.run({ path, number, salvage: false, checks: true });
-  } finally {
     pool.on("error", () => {});
     await pool.destroy();
   }

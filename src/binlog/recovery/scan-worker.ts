@@ -2,15 +2,9 @@
 
 import { move, transferableSymbol, valueSymbol } from "piscina";
 import { RealDisk } from "../disk/real-disk.ts";
-import { checkFile, type SegmentScan, scanFile } from "./segment-scan.ts";
-
-export interface ScanTask {
-  path: string;
-  number: number;
-  salvage: boolean;
-  /** Whether only the damaged places of the segment are wanted, as it lies on the disk. */
-  checks?: boolean;
-}
+import { checkFile } from "./check-file.ts";
+import type { ScanTask } from "./scan-worker-file.ts";
+import { type SegmentScan, scanFile } from "./segment-scan.ts";
 
 /** A scan whose columns all move in one transfer. */
 class Transferred {

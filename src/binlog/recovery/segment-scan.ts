@@ -5,11 +5,9 @@ import { Memory } from "../../base/bytes.ts";
 import { segmentName } from "../../base/text.ts";
 import { decodeBatch, decodeTally, type Tally } from "../../message/flow-record.ts";
 import { decodeLogBatchHeader, type LogBatchHeader } from "../../message/log-batch.ts";
-import type { Damage } from "../../message/log-figures.ts";
-import { createdAtMsOf, RECORD_ID_AT, RecordKind, UPDATE_BYTES } from "../../message/record.ts";
+import { createdAtMsOf, RECORD_ID_AT, UPDATE_BYTES } from "../../message/record.ts";
 import type { BatchFacts } from "../../schema/batch.ts";
 import { type Disk, readFully } from "../disk/disk.ts";
-import { readPastCache } from "../disk/real-disk.ts";
 import {
   decodeHeader,
   END_BYTES,
@@ -546,66 +544,4 @@ export function scanFile(disk: Disk, number: number, salvage: boolean): SegmentS
   } finally {
     disk.close(handle);
   }
-}
-
-// Checks one sealed segment by itself.
-
-/** Maximum number of ids in a report of a place. */
-const JOBS_MAX = 16;
-
-/** Returns the damaged places of a segment that is no longer written, from its whole content. */
-function checkSegment(bytes: Uint8Array, number: number): Damage[] {
-  const scan = scanSegment(bytes, number, false);
-  const { header, reason, at, fileBytes } = scan;
-  const found: Damage[] = [];
-  const isOwn = !("problem" in header) && header.number === number;
-  if (!isOwn) {
-    const why =
-      "problem" in header
-        ? reason || `its header has an unknown ${header.problem}`
-        : "its header is another's";
-    found.push({
-      segment: number,
-      offset: 0,
-      bytes: Math.min(HEADER_BYTES, fileBytes),
-      jobs: [],
-      reason: why,
-    });
-  }
-  for (const gap of scan.gaps)
-    found.push({
-      segment: number,
-      offset: gap.at,
-      bytes: gap.bytes,
-      jobs: jobsIn(bytes, gap.at, gap.bytes),
-      reason,
-    });
-  if (found.length === 0 && scan.end !== "sealed")
-    found.push({ segment: number, offset: at, bytes: fileBytes - at, jobs: [], reason: "it has no end" });
-  return found;
-}
-
-export interface CheckedFile {
-  readonly bytes: number;
-  readonly damage: readonly Damage[];
-}
-
-/** The same for a file, read past the cache. */
-export async function checkFile(path: string, number: number): Promise<CheckedFile> {
-  const content = await readPastCache(`${path}/${segmentName(number)}`);
-  return { bytes: content.length, damage: checkSegment(content, number) };
-}
-
-/** Returns the ids in records that seem to lie in a damaged range. */
-function jobsIn(bytes: Uint8Array, from: number, length: number): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const jobs = new Set<number>();
-  const end = Math.min(from + length, bytes.length);
-  for (let at = from; at + FRAME_BYTES + RECORD_ID_AT + 8 <= end && jobs.size < JOBS_MAX; ) {
-    const kind = bytes[at + FRAME_BYTES]!;
-    const id = view.getFloat64(at + FRAME_BYTES + RECORD_ID_AT, true);
-    if (kind > 0 && kind <= RecordKind.piece && Number.isSafeInteger(id) && id > 0) jobs.add(id);
-    at += FRAME_BYTES + Math.max(1, view.getUint32(at + 4, true));
-  }
-  return [...jobs];
 }
