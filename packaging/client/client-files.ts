@@ -30,8 +30,8 @@ async function program(): Promise<string> {
     define: { "import.meta.url": "undefined" },
     write: false,
   });
-  // Keeps names, for stack traces.
-  const { code } = await transform(outputFiles[0]!.text, { minify: true, keepNames: true });
+  // Names in the outermost scope stay, and so those of classes; identifiers within functions don't.
+  const { code } = await transform(outputFiles[0]!.text, { minify: true });
   // The second pass drops this line, from which Node and others learn the names in CommonJS.
   return `${code}0 && (module.exports = { ${NAMES} });\n`;
 }
@@ -95,9 +95,14 @@ function reached(first: string, all: ReadonlyMap<string, string>): Map<string, s
       );
   const shown = new Set(all.get(first)!.match(/\w+/g));
   const withoutOthers = (text: string): string =>
-    text.replace(/^export (?:declare class|interface) (\w+).*?^}\n/gms, (declared, name) =>
-      shown.has(name) ? declared : declared.replace(/^\t+\/\*\*.*?\*\/\n/gms, ""),
-    );
+    text
+      .replace(/^export (?:declare class|interface) (\w+).*?^}\n/gms, (declared, name) =>
+        shown.has(name) ? declared : declared.replace(/^\t+\/\*\*.*?\*\/\n/gms, ""),
+      )
+      .replace(
+        /^(?:\/\*\*(?:(?!\*\/).)*\*\/\n)?export declare (?:const|function) (\w+)\b[^\n]*;\n/gms,
+        (declared, name) => (shown.has(name) || text.includes(`typeof ${name}`) ? declared : ""),
+      );
   return new Map(
     [...all]
       .filter(([name]) => names.has(name))
