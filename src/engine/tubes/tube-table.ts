@@ -91,7 +91,6 @@ export class TubeTable implements Tubes {
   /** Applies its current settings to a tube. */
   applySettings(tube: Tube, nowMs: number): Tube {
     tube.policy = this.#settings.policyOf(tube.name);
-    tube.keepFinished = tube.policy?.keepFinished ?? NOTHING_SET.keepFinished;
     if (tube.policy === undefined || !RateLimiter.isNeeded(tube.policy)) tube.limiter = undefined;
     else {
       tube.limiter ??= new RateLimiter();

@@ -74,8 +74,6 @@ export class Tube {
   meter: TubeMeter | undefined = undefined;
   /** The tube's settings, if any. */
   policy: TubePolicy | undefined = undefined;
-  /** How many ends of its jobs are kept: `keepFinished` of its policy. */
-  keepFinished = 0;
   #policyCounts: PolicyCounts | undefined;
   #nameBytes: Uint8Array | undefined;
   #expiry: ExpiryHeap | undefined;
@@ -99,6 +97,11 @@ export class Tube {
 
   // There may be very many tubes, and most never need the following parts, so each is created at
   // its first use.
+
+  /** How many ends of its jobs are kept. */
+  get keepFinished(): number {
+    return this.policy === undefined ? 0 : this.policy.keepFinished;
+  }
 
   get ready(): ReadyHeap {
     return (this.#ready ??= new ReadyHeap(this.#jobs));
