@@ -1,6 +1,7 @@
 // Tests that the simulation finds planted bugs of what commands do to jobs, batches and schedules.
 
-import { findsPlanted } from "./canary.ts";
+import { describe, it } from "node:test";
+import { plantedTests } from "./canary.ts";
 import { PLANTED_BATCH_BUGS } from "./planted-batch-bugs.ts";
 import { PLANTED_CANCEL_BUGS } from "./planted-cancel-bugs.ts";
 import { PLANTED_FLOW_BUGS } from "./planted-flow-bugs.ts";
@@ -118,8 +119,7 @@ const DRAWN = {
   "a job that a put replaces keeps its priority": { often: { putInTube: 3 } },
 };
 
-findsPlanted(
-  "simulation with a planted bug of jobs and batches",
+const TESTS = plantedTests(
   [
     ...PLANTED_JOB_BUGS,
     ...PLANTED_JOB_MOVE_BUGS,
@@ -132,3 +132,7 @@ findsPlanted(
   FOUND_LAST,
   DRAWN,
 );
+
+describe("simulation with a planted bug of jobs and batches", () => {
+  for (const { name, skip, run } of TESTS) it(name, { skip }, run);
+});

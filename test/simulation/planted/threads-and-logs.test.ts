@@ -1,6 +1,7 @@
 // Tests that the simulation finds planted bugs of threads, rings, sockets, logs and restarts.
 
-import { findsPlanted } from "./canary.ts";
+import { describe, it } from "node:test";
+import { plantedTests } from "./canary.ts";
 import { PLANTED_BUGS } from "./planted-bugs.ts";
 import { PLANTED_LOG_BUGS } from "./planted-log-bugs.ts";
 import { PLANTED_LOOP_BUGS } from "./planted-loop-bugs.ts";
@@ -88,9 +89,12 @@ const DRAWN = {
   "a job that a put replaces has its old body after a restart": { duplicates: true },
 };
 
-findsPlanted(
-  "simulation with a planted bug of threads and logs",
+const TESTS = plantedTests(
   [...PLANTED_BUGS, ...PLANTED_LOOP_BUGS, ...PLANTED_LOG_BUGS, ...PLANTED_MOVE_BUGS, ...PLANTED_RESTART_BUGS],
   FOUND_LAST,
   DRAWN,
 );
+
+describe("simulation with a planted bug of threads and logs", () => {
+  for (const { name, skip, run } of TESTS) it(name, { skip }, run);
+});
