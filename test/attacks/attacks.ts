@@ -84,6 +84,9 @@ export const ATTACKS: readonly Attack[] = [
   { name: "clear-tube that looks for a text among many jobs", prepare: (count) => both(jobs(count), small),
     line: () => "clear-tube small contains=zz", beanstalkd: false },
   { name: "list-jobs of all tubes", prepare: jobs, line: () => "list-jobs * limit=1000", beanstalkd: false },
+  { name: "finished-jobs of a tube with many ends", prepare: (count) =>
+      both(["set-tube ended keep-finished=10000\r\n"], lines(count, () => "put-in-tube ended 0 0 60 1\r\nx"), ["clear-tube ended\r\n"]),
+    line: () => "finished-jobs ended limit=1000", beanstalkd: false },
   { name: "list-jobs that finds nothing", prepare: (count) => both(jobs(count), small),
     line: () => "list-jobs small state=buried", beanstalkd: false },
   { name: "move-jobs there and back", prepare: jobs,

@@ -401,6 +401,7 @@ const SCHEDULES: Options = {
   every: isDuration,
   tz: isKey,
   missed: (text) => ["once", "all", "none"].includes(text),
+  overlap: (text) => ["allow", "skip"].includes(text),
   ttl: isDuration,
   group: isKey,
   weight: upTo(1n, 1000n),

@@ -31,6 +31,7 @@ const COMMANDS: Readonly<Record<string, readonly string[][]>> = {
   drain: [[]],
   failures: [[], ["--recent"]],
   health: [[]],
+  history: [["t"], []],
   jobs: [["t"], ["*"]],
   kick: [["t"], ["1"]],
   latency: [[]],

@@ -258,6 +258,7 @@ export const ROWS: readonly Row[] = [
     "top",
   ),
   tool(/^runnerbean (?:move|update)\b/, "test/tools/change.test.ts", "move", "update"),
+  tool(/^runnerbean history\b/, "test/tools/cli-history.test.ts", "history"),
   tool(/^runnerbean failures\b/, "test/tools/cli-failures.test.ts", "failures"),
   tool(/^runnerbean redrive\b/, "test/tools/over-http.test.ts", "redrive", "--text", "--limit"),
   tool(/^runnerbean settings\b/, "test/tools/over-http.test.ts", "settings", "set", "show", "remove"),

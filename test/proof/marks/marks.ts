@@ -41,7 +41,7 @@ export const MARKS: readonly Mark[] = [
     ["a connection gets credit for what it has read", "const credit = this.message(RequestOp.Credit)"],
     ["a put into a full tube is undone", "return this.#undoPut(slot, tube, attributes)"],
     ["a batch is forgotten, and its number says so", "this.#forget(facts.number)"],
-    ["a ready job is cancelled", "this.policies.endCancelled(slot, tube, nowMs)"],
+    ["a ready job is cancelled", "this.policies.endCancelled(slot, tube, NOBODY, nowMs, reason)"],
     ["a tick is refused by a bound of its tube", "schedule.refusals++"],
     ["a rate limiter of a forgotten tube is full again", "this.#mayRunDue()) retiredLimiters.forgetNext()"],
     ["a bucket of a group is full again", "this.#mayRunDue()) retiredBuckets.forgetNext()"],

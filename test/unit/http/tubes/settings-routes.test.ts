@@ -32,6 +32,7 @@ const EACH: Readonly<Record<string, readonly [value: number | string, option: st
   groupBurst: [16, "group-burst=16"],
   maxGroups: [13, "max-groups=13"],
   paused: ["yes", "paused=yes"],
+  keepFinished: [17, "keep-finished=17"],
 };
 const ALL = Object.fromEntries(Object.entries(EACH).map(([field, [value]]) => [field, value]));
 const OPTIONS = Object.values(EACH).map(([, option]) => option);
