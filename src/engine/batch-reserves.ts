@@ -6,6 +6,7 @@ import { JobCounter } from "../schema/job.ts";
 import { betterJob, JobState, type JobTable, NO_SLOT, rowOf } from "./jobs/job-table.ts";
 import { type QueueCore, ResumedTubes, TURN_LOOKS } from "./queue-core.ts";
 import { BestHeap } from "./queues/heaps.ts";
+import { groupOf } from "./queues/job-groups.ts";
 import type { Session } from "./state/session.ts";
 import { type TubeInTurn, type TubeTurns, TurnHeap } from "./state/tube-turns.ts";
 import type { Tube } from "./tubes/tube.ts";
@@ -23,6 +24,8 @@ export interface BatchLimits {
   readonly jobsMax: number;
   /** Maximum bytes of all bodies; the first job goes whatever its size. */
   readonly bytesMax: number;
+  /** Whether all jobs belong to the tube and group of the first. */
+  readonly oneGroup?: boolean;
 }
 
 /**
@@ -186,11 +189,33 @@ export class BatchReserves {
     assert(into.length === 0, "a batch begins empty");
     const batch = new ReserveBatch(this.#core.jobs, limits);
     const { turns } = session;
-    if (this.#core.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
+    if (limits.oneGroup === true) {
+      const slot = this.#core.bestReady(session, nowMs);
+      if (slot !== NO_SLOT) session.turns?.endChoice();
+      this.#takeFrom(slot, session, batch, nowMs, into);
+    } else if (this.#core.isOrdered(session)) this.#takeInOrder(session, batch, nowMs, into);
     else if (turns?.decides === true) {
       this.#takeInTurns(session, turns, batch, nowMs, into);
     } else this.#takeOneByOne(session, batch, nowMs, into);
     assert(into.length <= limits.jobsMax, "a batch has no more jobs than its limit");
+  }
+
+  /** Gives the session this job, and those that follow it in its tube and group. */
+  #takeFrom(first: number, session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
+    if (first === NO_SLOT) return;
+    const tube = this.#core.tubeOf(first);
+    const group = groupOf(this.#core.jobs, first);
+    for (let slot = first; slot !== NO_SLOT && batch.takes(slot); slot = this.#nextOf(tube, group, nowMs)) {
+      this.#core.assign(slot, session, nowMs);
+      into.push(slot);
+    }
+  }
+
+  /** Returns the next job of a group that the tube may give now, regardless of turns, or NO_SLOT. */
+  #nextOf({ ready, groups, limiter, inWork }: Tube, group: number, nowMs: number): number {
+    const slot = groups === undefined ? ready.top : groups.nextOf(group);
+    if (slot === NO_SLOT || this.#core.isOverdue(slot, nowMs)) return NO_SLOT;
+    return limiter?.isOpen(inWork, nowMs, this.#core.jobs.costOf(slot)) === false ? NO_SLOT : slot;
   }
 
   #takeInOrder(session: Session, batch: ReserveBatch, nowMs: number, into: number[]): void {
@@ -414,6 +439,16 @@ export class BatchReserves {
     }
     assert(into.length === listed.length, "each listed job has an answer");
     return taken;
+  }
+
+  /**
+   * Gives the session the `listed` job and those that follow it in its tube and group, as a whole
+   * batch. Adds them to `into`; none if the listed one is no longer available.
+   */
+  takeGroup(session: Session, listed: ListedJob, limits: BatchLimits, nowMs: number, into: number[]): void {
+    this.#core.runDue(nowMs);
+    const slot = this.#takeable(session, listed, true, nowMs);
+    this.#takeFrom(slot, session, new ReserveBatch(this.#core.jobs, limits), nowMs, into);
   }
 
   /** Returns the slot of a ready job that the session may have, or NO_SLOT. */

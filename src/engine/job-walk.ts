@@ -5,7 +5,7 @@ import type { BodyArena } from "./jobs/body-arena.ts";
 import { ENDS, type End } from "./jobs/ends.ts";
 import type { IndexPlace, JobIndex } from "./jobs/job-index.ts";
 import { JobState, type JobTable, NO_SLOT, rowOf } from "./jobs/job-table.ts";
-import { NO_GROUP } from "./queues/job-groups.ts";
+import { groupOf, NO_GROUP } from "./queues/job-groups.ts";
 import type { Tube } from "./tubes/tube.ts";
 
 // Searches job bodies for bytes, one part of a body at a time, reading each byte once
@@ -236,7 +236,7 @@ export class JobWalk {
   }
 
   #groupOf(slot: number): string | undefined {
-    const number = this.#walked.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+    const number = groupOf(this.#walked.jobs, slot);
     return number === NO_GROUP ? undefined : this.#walked.tubeOf(slot).groups?.describe(number)?.key;
   }
 

@@ -92,7 +92,8 @@ export const RequestOp = {
   /**
    * Take those of the jobs that are still there. The body has each id as float64 and its pri as
    * uint32. Answered with Gathered; with the flag Whole, with the client's reply, or with Absent if
-   * none is left. Without a body: take what a batch within the limits gets here now.
+   * none is left. Without a body: take what a batch within the limits gets here now. With the flag
+   * OneGroup, the one listed job goes with others of its group, within the limits.
    */
   TakeBatch: COMMAND_OPS + 21,
   /**
@@ -147,6 +148,8 @@ export const RequestFlag = {
   Meta: 8192,
   /** Memory had no room for the body of a put. */
   NoRoom: 16384,
+  /** All jobs of the batch belong to the tube and group of the first. */
+  OneGroup: 32768,
 } as const;
 
 /** Flags for what a batch includes about each job besides its body. */

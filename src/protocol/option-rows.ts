@@ -21,6 +21,7 @@ export const OptionTag = {
   WithMeta: 14,
   Min: 15,
   Linger: 16,
+  OneGroup: 17,
   Pri: 10,
   Delay: 11,
   Ttr: 12,
@@ -138,6 +139,13 @@ export const batchLinger: OptionRow = {
   tag: OptionTag.Linger,
   kind: OptionKind.Duration,
   usage: "<duration>",
+};
+export const batchOneGroup: OptionRow = {
+  name: "one-group",
+  tag: OptionTag.OneGroup,
+  kind: OptionKind.Word,
+  words: ["yes"],
+  usage: "yes",
 };
 export const batchMeta: OptionRow = {
   name: "meta",

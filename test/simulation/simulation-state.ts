@@ -62,6 +62,11 @@ export interface SimulationOptions {
    */
   readonly fills?: boolean;
   /**
+   * Whether many batches have jobs of one group; every fifth run by default if `extensions` is left
+   * out.
+   */
+  readonly oneGroups?: boolean;
+  /**
    * Whether the wall clock is set while servers run, and is wrong at some starts, where there is a
    * log; in every fourth run by default if `extensions` is left out.
    */
@@ -118,6 +123,8 @@ export class SimulationState {
   readonly cancels: boolean;
   /** Whether batches wait until they are full. */
   readonly fills: boolean;
+  /** Whether many batches have jobs of one group. */
+  readonly oneGroups: boolean;
   readonly clockSteps: boolean;
   /** Weight of commands that move jobs. */
   readonly jobMoves: number;
@@ -192,6 +199,7 @@ export class SimulationState {
     this.duplicates = this.policies && this.#has(options.duplicates, 8, 11);
     this.cancels = this.#has(options.cancels, 6, 8);
     this.fills = this.#has(options.fills, 2, 6);
+    this.oneGroups = this.#has(options.oneGroups, 2, 5);
     const jobMoves = options.jobMoves ?? this.isUsual;
     this.aborts = this.extensions && options.seed % 10 === 5;
     this.jobMoves = jobMoves ? random.pick([2, 10, 60]) : 0;

@@ -76,6 +76,7 @@ function readBatchOptions(request: Request): boolean {
   BatchView.limitBytes(request, Math.min(bytes, BATCH_BYTES_MAX));
   request.flags =
     RequestFlag.Batch |
+    (optionNumber(options, OptionTag.OneGroup) === undefined ? 0 : RequestFlag.OneGroup) |
     (optionNumber(options, OptionTag.Tubes) === undefined ? 0 : RequestFlag.Tubes) |
     (optionNumber(options, OptionTag.WithMeta) === undefined ? 0 : RequestFlag.Meta);
   const mayAbort = optionNumber(options, OptionTag.Abort) !== undefined;
@@ -123,6 +124,7 @@ function batchPicker(
     jobsMax: BatchView.jobsMax(request),
     bytesMax: BatchView.bytesMax(request),
     details: request.flags & BATCH_DETAILS,
+    oneGroup: request.flags & RequestFlag.OneGroup,
     fill: terms === undefined ? undefined : new BatchFill(terms, watched),
   };
   return new PickBatch(replies, limits, acceptor.listReplies, acceptor.gatherBudget, client.order);

@@ -157,6 +157,9 @@ export class BatchReply implements PiecedReply {
 // chosen order. Jobs that another client took or changed in the meantime are missing from the
 // reply. If all are missing, the choice starts over. If one shard has the whole choice, it answers
 // the client itself, so that one big job can be streamed as the client reads.
+//
+// A batch of one group comes from one shard: each lists only its best job, and the shard of the best
+// one takes it together with those that follow it in its group.
 
 /** Offset of a list in its message, unless by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;
@@ -174,6 +177,8 @@ interface BatchRequest {
   readonly bytesMax: number;
   /** Some of BATCH_DETAILS. */
   readonly details: number;
+  /** RequestFlag.OneGroup for a batch of one group, otherwise 0. */
+  readonly oneGroup: number;
   readonly fill?: BatchFill | undefined;
 }
 
@@ -272,8 +277,14 @@ export class PickBatch implements Picker {
   ask(message: Request): void {
     message.op = RequestOp.CollectBatch;
     this.#limit(message);
+    BatchView.limitJobs(message, this.#listedMax);
     if (this.fill !== undefined) BatchView.setMin(message, 1);
     this.#tellFloor(message);
+  }
+
+  /** Maximum number of jobs in the lists, and from the lists in the batch. */
+  get #listedMax(): number {
+    return this.#request.oneGroup === 0 ? this.#request.jobsMax : 1;
   }
 
   #limit(message: Request): void {
@@ -322,11 +333,13 @@ export class PickBatch implements Picker {
       take.flags =
         RequestFlag.Batch |
         this.#request.details |
+        this.#request.oneGroup |
         (isWhole ? RequestFlag.Whole : 0) |
         (isSingle ? RequestFlag.Single : 0);
       const view = new DataView(new ArrayBuffer(listed.length * LISTED_BYTES));
       for (const [index, { id, pri, bodyBytes }] of listed.entries())
         ListedView.write(view, index, id, pri, bodyBytes);
+      this.#limit(take);
       this.#tellFloor(take);
       take.body.set(new Uint8Array(view.buffer), 0, view.byteLength);
       this.#host.post(shard, take);
@@ -344,7 +357,7 @@ export class PickBatch implements Picker {
     if (fill === undefined || !fill.isOnlyOn(shard)) return false;
     if (this.#watchOrder !== undefined && !fill.isOnOneShard) return false;
     const take = this.#host.message(RequestOp.TakeBatch);
-    take.flags = RequestFlag.Batch | this.#request.details;
+    take.flags = RequestFlag.Batch | this.#request.details | this.#request.oneGroup;
     this.#limit(take);
     BatchView.setMin(take, fill.takesFrom);
     this.#host.post(shard, take);
@@ -354,7 +367,7 @@ export class PickBatch implements Picker {
   /** Chooses the jobs of the batch and groups them by shard. */
   #choose(): Map<number, Share> {
     const shares = new Map<number, Share>();
-    const { jobsMax } = this.#request;
+    const jobsMax = this.#listedMax;
     const headBytes = headBytesMax(this.#request.details);
     const bytesMax = this.#bytesMax();
     this.#order = [];

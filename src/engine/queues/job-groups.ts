@@ -225,7 +225,13 @@ export class JobGroups {
     return number < 0 ? NO_SLOT : this.#groups[number]!.ready.top;
   }
 
-  /** The same, regardless of limits. */
+  /** The next job of one group, or NO_SLOT if there is none or the group has reached its limit. */
+  nextOf(number: number): number {
+    const { ready, isBlocked } = this.#group(number);
+    return isBlocked ? NO_SLOT : ready.top;
+  }
+
+  /** The same as `next`, regardless of limits. */
   get nextBeyondLimits(): number {
     const { top } = this.#heap;
     const blocked = this.#blocked.top;
@@ -602,6 +608,10 @@ function newGroup(key: string, ready: PriHeap): Group {
   };
 }
 
+/** Returns the number of a job's group in its tube. */
+export const groupOf = (jobs: JobTable, slot: number): number =>
+  jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+
 // The ready jobs of a tube with groups; replaces the tube's heap when its first job with a group
 // arrives.
 //
@@ -663,6 +673,6 @@ export class GroupedReady extends ReadyHeap {
   }
 
   groupOf(slot: number): number {
-    return this.jobs.pageOf(slot).extras?.groupRow[rowOf(slot)] ?? NO_GROUP;
+    return groupOf(this.jobs, slot);
   }
 }

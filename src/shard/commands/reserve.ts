@@ -179,8 +179,8 @@ export const collectBatch: ShardCommand = (shard, session, request) => {
 export const takeBatch: ShardCommand = (shard, session, request) => {
   const { engine, replies, slicedCommands, nowMs } = shard;
   const { body, flags } = request;
-  if (body.length === 0) {
-    fillBatch(shard, session, request);
+  if (body.length === 0 || (flags & RequestFlag.OneGroup) !== 0) {
+    takeWhole(shard, session, request);
     return;
   }
   const floor = FloorView.floor(request);
@@ -203,8 +203,11 @@ export const takeBatch: ShardCommand = (shard, session, request) => {
   slicedCommands.start(session, new AtomicCommand(session, listed.length, run), nowMs);
 };
 
-/** Takes the whole of a batch that fills, unless other clients have taken jobs since the count. */
-function fillBatch(
+/**
+ * Takes the whole of a batch that fills, or of one group from its listed job on, unless other
+ * clients have taken jobs since the acceptor asked.
+ */
+function takeWhole(
   { engine, replies, slicedCommands, nowMs }: CommandShard,
   session: ShardSession,
   request: Request,
@@ -214,17 +217,24 @@ function fillBatch(
   const details = request.flags & BATCH_DETAILS;
   const min = BatchView.min(request);
   const jobs = Math.min(limits.jobsMax, engine.jobCounts[JobState.Ready]!);
+  const [listed] = listedOf(request.body);
+  const floor = FloorView.floor(request);
   const run = (atMs: number): void => {
     const slots: number[] = [];
-    if (engine.batchReserves.takeFull(client, limits, min, atMs, slots) > 0)
-      replies.batch(session, slots, details);
+    if (listed === undefined) engine.batchReserves.takeFull(client, limits, min, atMs, slots);
+    else {
+      engine.batchReserves.takeGroup(client, listed, limits, atMs, slots);
+      engine.raiseFloor(client, floor);
+    }
+    if (slots.length > 0) replies.batch(session, slots, details);
     else replies.signal(session, ResponseKind.Absent);
   };
   slicedCommands.start(session, new AtomicCommand(session, jobs, run), nowMs);
 }
 
 function limitsOf(request: Request): BatchLimits {
-  return { jobsMax: BatchView.jobsMax(request), bytesMax: BatchView.bytesMax(request) };
+  const oneGroup = (request.flags & RequestFlag.OneGroup) !== 0;
+  return { jobsMax: BatchView.jobsMax(request), bytesMax: BatchView.bytesMax(request), oneGroup };
 }
 
 function listedOf({ bytes, start, end }: Span): ListedJob[] {

@@ -86,7 +86,8 @@ export class ClientPromises {
   checkFull(pending: Pending): void {
     const { command, given, isInParts, arrivedAtMs, arrivedEvent } = pending;
     assert.ok(command.kind === "reserve" && command.batch !== undefined);
-    const { min = 1, linger = Number.POSITIVE_INFINITY, jobsMax, bytesMax } = command.batch;
+    const { min = 1, linger = Number.POSITIVE_INFINITY, jobsMax, bytesMax, oneGroup } = command.batch;
+    if (oneGroup === true) return;
     const { model } = this.#client;
     const session = this.#client.modelSession();
     const nowMs = this.#client.nowMs();

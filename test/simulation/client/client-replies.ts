@@ -157,6 +157,13 @@ export class ClientReplies {
       `client ${this.#client.name}: "${command.text}" got ${bytes} bytes of bodies`,
     );
     this.#client.promises.checkFull(pending);
+    if (batch.oneGroup === true) {
+      // Jobs of its group go before those of others, but the first is the best of all.
+      const groups = new Set(given.map(({ job, tube }) => `${tube} ${job.policy.group}`));
+      assert.equal(groups.size, 1, `client ${this.#client.name}: "${command.text}" got ${[...groups]}`);
+      this.#client.promises.checkPromise(pending, given[0]);
+      return;
+    }
     this.#client.promises.checkPromise(
       pending,
       given.toSorted((a, b) => a.pri - b.pri || a.id - b.id).at(-1),

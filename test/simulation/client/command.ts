@@ -43,6 +43,8 @@ interface Batch {
   /** How many jobs it waits for, and for how long after the first, in seconds. */
   readonly min?: number;
   readonly linger?: number | undefined;
+  /** All its jobs belong to one tube and group. */
+  readonly oneGroup?: boolean;
 }
 
 export type Command = Common &
@@ -201,6 +203,7 @@ export function reserveBatch(
     ...(batch.mayAbort ? ["abort=yes"] : []),
     ...(batch.min === undefined ? [] : [`min=${batch.min}`]),
     ...(batch.linger === undefined ? [] : [`linger=${batch.linger}`]),
+    ...(batch.oneGroup === true ? ["one-group=yes"] : []),
   ];
   const text = ["reserve-batch", batch.jobsMax, timeoutSeconds ?? -1, ...options].join(" ");
   const timeoutMs = timeoutSeconds === undefined ? Number.POSITIVE_INFINITY : timeoutSeconds * 1000;

@@ -183,6 +183,11 @@ export class ModelGroups<Job extends GroupedJob> {
     );
   }
 
+  /** Returns the next job of one group, unless its limits keep it back. */
+  nextOf(key: string, nowMs: number): Job | undefined {
+    return this.#isBlocked(key, this.#work(key), nowMs) ? undefined : this.#ready(key)[0];
+  }
+
   /** Returns the next job of some groups. */
   #firstOf(keys: readonly string[]): Job | undefined {
     const heads = keys.flatMap((key) => this.#ready(key)[0] ?? []);

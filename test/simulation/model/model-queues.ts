@@ -60,6 +60,13 @@ export class ModelQueues {
     return this.bestReady([tube], nowMs);
   }
 
+  /** The job that follows one in its tube and group, if it may be given. */
+  nextInGroup({ tube, policy: { group } }: ModelJob, nowMs: number): ModelJob | undefined {
+    if (tube.groups === undefined) return this.nextOf(tube, nowMs);
+    const next = tube.groups.nextOf(group, nowMs);
+    return next !== undefined && this.mayGive(next, nowMs) ? next : undefined;
+  }
+
   watchedOn(session: ModelSession, shard: number): ModelTube[] {
     return [...this.#model.tubes.values()].filter(
       (tube) => tube.shard === shard && tube.watchers.has(session),

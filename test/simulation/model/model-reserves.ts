@@ -114,17 +114,21 @@ export class ModelReserves {
     limits: BatchLimits,
     nowMs: number,
     given: readonly number[],
+    jobs: ModelJob[] = [],
   ): ModelJob[] {
-    const jobs: ModelJob[] = [];
-    let bytes = 0;
+    let bytes = jobs.reduce((sum, { body }) => sum + body.length, 0);
     const ends = (job: ModelJob): boolean =>
       jobs.length > 0 && (bytes + job.body.length > limits.bytesMax || wasLost(job));
     for (;;) {
-      const job = this.#next(session, shard, nowMs, given[jobs.length], ends);
+      const first = limits.oneGroup === true ? jobs[0] : undefined;
+      const job =
+        first === undefined
+          ? this.#next(session, shard, nowMs, given[jobs.length], ends)
+          : this.#model.queues.nextInGroup(first, nowMs);
       if (job === undefined || jobs.length === limits.jobsMax || ends(job)) break;
       bytes += job.body.length;
       const isLost = wasLost(job);
-      session.turns?.endChoice(job);
+      if (first === undefined) session.turns?.endChoice(job);
       jobs.push(this.#model.waiting.hold(job, session, nowMs));
       if (isLost) break;
     }
@@ -203,6 +207,22 @@ export class ModelReserves {
       if (!this.#model.queues.mayGive(job, nowMs)) return undefined;
       return isAlone || !wasLost(job) ? this.#model.waiting.hold(job, session, nowMs) : undefined;
     });
+  }
+
+  /** Takes a listed job and those that follow it in its group. */
+  takeGroup(
+    session: ModelSession,
+    shard: number,
+    listed: { id: number; pri: number; bodyBytes: number },
+    limits: BatchLimits,
+    nowMs: number,
+  ): ModelJob[] {
+    this.#model.timers.runDue(shard, nowMs);
+    const job = this.#model.queues.on(shard, listed.id);
+    const isLost = job !== undefined && wasLost(job);
+    const [first] = this.takeBatch(session, shard, [listed], true, nowMs);
+    if (first === undefined) return [];
+    return isLost ? [first] : this.#batchNow(session, shard, limits, nowMs, [], [first]);
   }
 
   /** Ends the client's wait; returns false if it does not wait. */

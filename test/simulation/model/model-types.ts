@@ -167,4 +167,6 @@ export interface KeptJob {
 export interface BatchLimits {
   readonly jobsMax: number;
   readonly bytesMax: number;
+  /** All jobs belong to the tube and group of the first. */
+  readonly oneGroup?: boolean;
 }

@@ -43,7 +43,40 @@ function plantedInFills(name: string, plant: (server: InProcessServer) => void):
   return { name, options: { ...plantedInBatches(name, plant).options, fills: true } };
 }
 
+/** Found by batches of one group. */
+function plantedInGroups(name: string, plant: (server: InProcessServer) => void): PlantedBug {
+  return { name, options: { ...plantedInBatches(name, plant).options, oneGroups: true } };
+}
+
 export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
+  plantedInGroups("a batch of one group goes on into another", ({ shards }) => {
+    for (const { engine } of shards) {
+      const reserve = engine.batchReserves.reserve.bind(engine.batchReserves);
+      engine.batchReserves.reserve = (session, { jobsMax, bytesMax }, ...rest) =>
+        reserve(session, { jobsMax, bytesMax }, ...rest);
+    }
+  }),
+  plantedInGroups("a batch of one group over several shards goes on into another", ({ shards }) => {
+    for (const { engine } of shards) {
+      const { batchReserves } = engine;
+      batchReserves.takeGroup = (session, listed, { jobsMax, bytesMax }, nowMs, into) => {
+        if (batchReserves.take(session, [listed], true, nowMs, into) === 0) into.length = 0;
+        else if (jobsMax > 1) {
+          const more: number[] = [];
+          batchReserves.reserve(session, { jobsMax: jobsMax - 1, bytesMax }, 0, nowMs, more);
+          into.push(...more);
+        }
+      };
+    }
+  }),
+  plantedInGroups("a batch of one group over several shards ends after its first job", ({ shards }) => {
+    for (const { engine } of shards) {
+      const take = engine.batchReserves.takeGroup.bind(engine.batchReserves);
+      engine.batchReserves.takeGroup = (session, listed, limits, nowMs, into) => {
+        take(session, listed, { ...limits, jobsMax: 1 }, nowMs, into);
+      };
+    }
+  }),
   plantedInFills("a put between count and wait does not fill a batch", ({ shards }) => {
     for (const { engine } of shards) {
       const wait = engine.waitToFill.bind(engine);

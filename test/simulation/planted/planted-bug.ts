@@ -20,6 +20,7 @@ export interface PlantedBug {
     | "duplicates"
     | "cancels"
     | "fills"
+    | "oneGroups"
     | "clockSteps"
   >;
 }

@@ -192,6 +192,22 @@ export class ReserveWitness {
         if (given.length > 0) this.#witness.sink.reservedBatch(session.index, given, true);
       },
     );
+    this.#witness.watchPart(
+      this.#witness.engine.batchReserves,
+      "takeGroup",
+      ([session, listed, limits, nowMs, slots], _, seen) => {
+        const expected = this.#witness.follow(seen, () =>
+          model.reserves.takeGroup(this.#witness.session(session), shard, listed, limits, nowMs),
+        );
+        const ids = expected.map(({ id }) => id);
+        assert.deepEqual(
+          slots.map((slot) => this.#witness.idOf(slot)),
+          ids,
+          "the jobs of one group that a shard gives",
+        );
+        if (ids.length > 0) this.#witness.sink.reservedBatch(session.index, ids, false);
+      },
+    );
     this.#witness.watch("abortWait", ([session, nowMs], ended, seen) => {
       const expected = this.#witness.follow(seen, () =>
         model.reserves.abortWait(this.#witness.session(session), shard, nowMs),

@@ -37,7 +37,7 @@ class Stage {
   readonly picker: PickBatch;
 
   constructor(jobsMax: number, bytesMax = BATCH_BYTES_MAX) {
-    const request = { jobsMax, bytesMax, details: 0 };
+    const request = { jobsMax, bytesMax, details: 0, oneGroup: 0 };
     this.picker = new PickBatch(this.host, request, this.#replies, this.budget, undefined);
   }
 
