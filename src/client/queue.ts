@@ -29,7 +29,10 @@ export interface ReserveOptions {
 }
 
 /** Extension `reserve-batch`: `min` and `linger` let a batch fill. */
-export interface ReserveManyOptions extends ReserveOptions, FillOptions {}
+export interface ReserveManyOptions extends ReserveOptions, FillOptions {
+  /** Take only jobs of the tube and group of the first. */
+  readonly oneGroup?: boolean;
+}
 
 /** The most used keys of `stats`; there are more. */
 type Known =

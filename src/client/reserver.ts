@@ -17,6 +17,7 @@ interface Demand {
   /** Requires a connection that holds no jobs, so that no DEADLINE_SOON interrupts the wait. */
   readonly isAlone?: boolean;
   readonly fill?: FillOptions;
+  readonly oneGroup?: boolean;
 }
 
 /** How long a batch waits to fill. It takes what is there when its time or the timeout is over. */
@@ -140,13 +141,13 @@ export class Reserver<Out> {
     const seconds = Math.max(0, endsAtMs - performance.now()) / 1000;
     const isBatch = wire.extensions.has("reserve-batch");
     void wire.origins();
-    const fill = fillText(demand.fill ?? {});
-    if (fill !== "" && !isBatch)
+    const terms = fillText(demand.fill ?? {}) + (demand.oneGroup === true ? " one-group=yes" : "");
+    if (terms !== "" && !isBatch)
       throw new NotSupported(
-        "the server has no reserve-batch, so no batch waits for more jobs",
+        `the server has no reserve-batch, so it knows no${terms.replace(/=\S+/g, "")} of batches`,
         "UNKNOWN_COMMAND",
       );
-    const bodies = await (isBatch ? batch(wire, count, seconds, fill) : pipelined(wire, count, seconds));
+    const bodies = await (isBatch ? batch(wire, count, seconds, terms) : pipelined(wire, count, seconds));
     const { tubes } = wire.watched;
     const tube = tubes.length === 1 ? tubes[0] : undefined;
     return bodies?.map((body) => new Job(body, link, wire, this.#codec, body.tube ?? tube));
@@ -188,11 +189,11 @@ async function batch(
   wire: Wire,
   count: number,
   seconds: number,
-  fill: string,
+  terms: string,
 ): Promise<readonly ReservedBody[] | undefined> {
   const timeout = seconds === Number.POSITIVE_INFINITY ? "-1" : duration(seconds, "timeout");
   const meta = wire.hasMeta ? " meta=yes" : "";
-  const command = `reserve-batch ${count} ${timeout} tubes=yes${meta} abort=yes${fill}`;
+  const command = `reserve-batch ${count} ${timeout} tubes=yes${meta} abort=yes${terms}`;
   const { words, jobs } = await wire.request(command, "RESERVED_BATCH TIMED_OUT ABORTED");
   return words[0] === "ABORTED" ? undefined : jobs;
 }

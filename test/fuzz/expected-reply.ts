@@ -335,6 +335,7 @@ const BATCH_OPTIONS: Options = {
   bytes: numberTo(U32_MAX, 1n),
   min: numberTo(U32_MAX, 1n),
   linger: isDuration,
+  "one-group": isYes,
   tubes: isYes,
   meta: isYes,
   abort: isYes,

@@ -101,7 +101,7 @@ export class ExtensionDraws {
           tubes: random.chance(0.3),
           mayAbort: random.chance(0.5),
           ...this.#fill(),
-          ...(this.#simulation.oneGroups && random.chance(0.5) ? { oneGroup: true } : {}),
+          oneGroup: this.#simulation.drawsOneGroup(),
         });
       case "deleteBatch":
         return command.deleteBatch(

@@ -214,6 +214,11 @@ export class SimulationState {
     return this.extensions && (asked ?? (this.isUsual && (this.options.seed % of === place || this.#hasAll)));
   }
 
+  /** Whether the next batch has jobs of one group only. */
+  drawsOneGroup(): boolean {
+    return this.oneGroups && this.random.chance(0.5);
+  }
+
   get shape(): string {
     const log = this.log === undefined ? "no log" : `log synced ${this.log.syncEvery}`;
     return `${this.shards} shards, ${this.acceptors} acceptors, ${log}, process ${this.restarts + 1}`;
