@@ -144,7 +144,7 @@ export class Reserver<Out> {
     const terms = fillText(demand.fill ?? {}) + (demand.oneGroup === true ? " one-group=yes" : "");
     if (terms !== "" && !isBatch)
       throw new NotSupported(
-        `the server has no reserve-batch, so it knows no${terms.replace(/=\S+/g, "")} of batches`,
+        "the server has no reserve-batch, so batches have no min, linger or oneGroup",
         "UNKNOWN_COMMAND",
       );
     const bodies = await (isBatch ? batch(wire, count, seconds, terms) : pipelined(wire, count, seconds));

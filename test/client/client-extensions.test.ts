@@ -128,6 +128,17 @@ describeOnEach("the client", { concurrency: true }, (server) => {
     await assert.rejects(queue.reserveMany(2, { min: 0.5 }), /^RangeError: min is 0.5, not a number/);
   });
 
+  testOurs("reserves jobs of one group", "reserve-batch", async (t) => {
+    const [queue, tube] = await open(t);
+    for (const [body, group] of ["ax", "by", "cx", "dy"]) await queue.put(tube, body!, { group: group! });
+    const batch = async (): Promise<string[]> =>
+      (await queue.reserveMany(10, { oneGroup: true, timeout: 10 })).map(textOf);
+    assert.deepEqual(await batch(), ["a", "c"]);
+    await queue.put(tube, "e");
+    assert.deepEqual(await batch(), ["b", "d"]);
+    assert.deepEqual(await batch(), ["e"]);
+  });
+
   testOurs("takes as much context as the server", "name", async (t) => {
     const [queue, tube] = await open(t);
     const names = ["a", "b", "c", "d", "e"];

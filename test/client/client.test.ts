@@ -225,6 +225,7 @@ describeOnEach("the client", { concurrency: true }, (server) => {
       ["move-jobs", () => one.redrive()],
       ["set-tube", () => one.set({ maxJobs: 1 })],
       ["inspect-tube", () => one.inspect()],
+      ["reserve-batch", () => queue.reserveMany(2, { oneGroup: true, timeout: 0 })],
     ];
     for (const [verb, call] of calls) if (!has.has(verb)) await assert.rejects(call, NotSupported, verb);
     await queue.job(id).delete();

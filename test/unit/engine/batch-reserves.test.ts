@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import type { NewJob } from "../../../src/engine/jobs/new-job.ts";
 import { ReserveOrder } from "../../../src/protocol/request.ts";
 import type { SettingValues } from "../../../src/schema/setting.ts";
@@ -15,7 +16,7 @@ interface Case {
   readonly settings?: Partial<SettingValues>;
   readonly weights?: Readonly<Record<string, number>>;
   readonly order?: ReserveOrder;
-  readonly limits?: { readonly jobsMax?: number; readonly bytesMax?: number };
+  readonly limits?: { readonly jobsMax?: number; readonly bytesMax?: number; readonly oneGroup?: true };
   /** Ids of the jobs that are listed. */
   readonly listed: readonly number[];
   /** Those of a batch on this shard alone, if they are others. */
@@ -49,6 +50,12 @@ const CASES: readonly Case[] = [
   { name: "by weight, as many as a limit allows", order: ReserveOrder.Weighted, jobs: [...of("a", 3), ...of("b", 2)], settings: { maxReserved: 2 }, listed: [1, 4, 2, 5], places: [2520, 2520, 7560, 7560] },
   { name: "by weight, none of a tube at its limit", order: ReserveOrder.Weighted, jobs: [...of("a", 3), ...of("b", 2)], settings: { maxReserved: 1 }, before: (traced) => void traced.hold(1, traced.session(1)), listed: [4, 5], places: [2520, 7560] },
   { name: "by weight, no more than may be decided if groups take turns", order: ReserveOrder.Weighted, jobs: [{ tube: "a", group: "x" }, { tube: "a", group: "y" }, { tube: "b" }], listed: [1], taken: [1, 3, 2], isCut: true, places: [2520] },
+  { name: "jobs of one group", limits: { oneGroup: true }, jobs: [{ tube: "a", group: "x" }, { tube: "a", group: "y" }, { tube: "a", group: "x" }, { tube: "b" }], listed: [1], taken: [1, 3], isCut: true },
+  { name: "jobs without a group", limits: { oneGroup: true }, jobs: [{ tube: "a" }, { tube: "a", group: "x" }, { tube: "b" }, { tube: "a" }], listed: [1], taken: [1, 4], isCut: true },
+  { name: "jobs of one tube without groups", limits: { oneGroup: true }, jobs: [{ tube: "b", pri: 1 }, { tube: "a", pri: 2 }, { tube: "b", pri: 3 }], listed: [1, 2, 3], taken: [1, 3] },
+  { name: "no more of one group than its limit allows", limits: { oneGroup: true }, settings: { groupMaxReserved: 2 }, jobs: [{ tube: "a", group: "x" }, { tube: "a", group: "x" }, { tube: "a", group: "x" }, { tube: "a", group: "y" }], listed: [1], taken: [1, 2], isCut: true },
+  { name: "one group, and no job that a worker lost", limits: { oneGroup: true }, jobs: of("a", 3), before: lose, listed: [1, 2], taken: [1] },
+  { name: "by weight, jobs of one tube", order: ReserveOrder.Weighted, limits: { oneGroup: true }, jobs: [...of("a", 2), ...of("b", 2)], listed: [1, 3, 2, 4], taken: [1, 2], places: [2520, 2520, 7560, 7560] },
   { name: "by time", order: ReserveOrder.WeightedTime, weights: { a: 3 }, jobs: [...of("a", 4), ...of("b", 4)], listed: [1, 5, 2, 3, 4, 6, 7, 8], places: [0, 0, 333, 666, 1001, 1001, 2002, 3003] },
   { name: "by time, after what is held", order: ReserveOrder.WeightedTime, jobs: [...of("a", 3), ...of("b", 3)], before: (traced) => { traced.hold(1); traced.wait(4); }, listed: [4, 5, 6, 2, 3], places: [0, 1001, 2002, 4001, 4002] },
 ];
@@ -89,5 +96,21 @@ for (const [how, orderedTubesMin] of [
         assert.deepEqual(bench.ids(slots), taken);
         bench.take();
       });
+
+      if (limits?.oneGroup === true)
+        it(`has ${name}, from the listed one on, unless that is gone`, () => {
+          const bench = traced(each, orderedTubesMin);
+          const { engine, nowMs } = bench;
+          const slot = engine.find(taken[0]!);
+          const page = engine.jobs.pageOf(slot);
+          const [pri, bodyBytes] = [page.pri[rowOf(slot)]!, page.bodyBytes[rowOf(slot)]!];
+          for (const expected of [taken, []]) {
+            const slots: number[] = [];
+            const first = { id: taken[0]!, pri, bodyBytes };
+            engine.batchReserves.takeGroup(engine.session(0), first, all, nowMs, slots);
+            assert.deepEqual(bench.ids(slots), expected);
+          }
+          bench.take();
+        });
     }
   });

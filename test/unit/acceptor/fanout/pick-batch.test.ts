@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { ListReplies } from "../../../../src/acceptor/fanout/list-reply.ts";
 import { GatherBudget, PickBatch } from "../../../../src/acceptor/fanout/pick-batch.ts";
 import { Next } from "../../../../src/acceptor/fanout/shared-reserve.ts";
-import { LISTED_BYTES, RequestFlag, RequestOp } from "../../../../src/message/request.ts";
+import { BatchView, LISTED_BYTES, RequestFlag, RequestOp } from "../../../../src/message/request.ts";
 import { CANDIDATE_LOST, ResponseFlag, ResponseKind } from "../../../../src/message/response.ts";
 import { BATCH_BYTES_MAX } from "../../../../src/protocol/limits.ts";
 import { type Request, Span } from "../../../../src/protocol/request.ts";
@@ -26,6 +26,8 @@ interface Job {
 interface Share {
   readonly ids: number[];
   readonly flags: number;
+  readonly jobsMax: number;
+  readonly bytesMax: number;
 }
 
 /** A batch and its connection. */
@@ -36,18 +38,20 @@ class Stage {
   readonly host = new NotingHost((shard, message) => this.#note(shard, message));
   readonly picker: PickBatch;
 
-  constructor(jobsMax: number, bytesMax = BATCH_BYTES_MAX) {
-    const request = { jobsMax, bytesMax, details: 0, oneGroup: 0 };
+  constructor(jobsMax: number, bytesMax = BATCH_BYTES_MAX, oneGroup = 0) {
+    const request = { jobsMax, bytesMax, details: 0, oneGroup };
     this.picker = new PickBatch(this.host, request, this.#replies, this.budget, undefined);
   }
 
-  #note(shard: number, { op, flags, body }: Request): string {
+  #note(shard: number, message: Request): string {
+    const { op, flags, body } = message;
     assert.equal(op, RequestOp.TakeBatch);
     const { buffer } = body.bytes.slice(body.start, body.end);
     const ids = Array.from({ length: buffer.byteLength / LISTED_BYTES }, (_, index) =>
       new DataView(buffer).getFloat64(index * LISTED_BYTES, true),
     );
-    this.#shares.set(shard, { ids, flags });
+    const [jobsMax, bytesMax] = [BatchView.jobsMax(message), BatchView.bytesMax(message)];
+    this.#shares.set(shard, { ids, flags, jobsMax, bytesMax });
     return `ask ${shard}`;
   }
 
@@ -154,6 +158,18 @@ describe("PickBatch", () => {
       assert.equal(stage.write(), given.length === 0 ? "" : expected, where);
       assert.equal(stage.budget.batchBytesMax, BATCH_BYTES_MAX, "its memory is given back");
     }
+  });
+
+  it("has the shard of the best job take a batch of one group", () => {
+    const stage = new Stage(10, 50, RequestFlag.OneGroup);
+    const question = stage.host.message(RequestOp.CollectBatch);
+    stage.picker.ask(question);
+    assert.equal(BatchView.jobsMax(question), 1, "the rest of a list would be of no use");
+    const job = (shard: number, id: number): Job => ({ shard, id, pri: 0, bytes: 1, lost: false });
+    stage.name(0, [job(0, 2)]);
+    stage.name(1, [job(1, 1)], true);
+    const flags = RequestFlag.Batch | RequestFlag.OneGroup | RequestFlag.Whole | RequestFlag.Single;
+    assert.deepEqual([...stage.take()], [[1, { ids: [1], flags, jobsMax: 10, bytesMax: 50 }]]);
   });
 
   it("ends where a shard's list is truncated", () => {
