@@ -211,7 +211,7 @@ export class BatchReserves {
     }
   }
 
-  /** Returns the next job of a group that the tube may give now, regardless of turns, or NO_SLOT. */
+  /** Returns the next job of a group that may be given now, regardless of turns, or NO_SLOT. */
   #nextOf({ ready, groups, limiter, inWork }: Tube, group: number, nowMs: number): number {
     const slot = groups === undefined ? ready.top : groups.nextOf(group);
     if (slot === NO_SLOT || this.#core.isOverdue(slot, nowMs)) return NO_SLOT;

@@ -158,8 +158,8 @@ export class BatchReply implements PiecedReply {
 // reply. If all are missing, the choice starts over. If one shard has the whole choice, it answers
 // the client itself, so that one big job can be streamed as the client reads.
 //
-// A batch of one group comes from one shard: each lists only its best job, and the shard of the best
-// one takes it together with those that follow it in its group.
+// A batch of one group comes from one shard: each lists only its best job, and the shard of the
+// best one takes it together with those that follow it in its group.
 
 /** Offset of a list in its message, unless by weight: the soonest deadline precedes it. */
 const LIST_AT = 8;

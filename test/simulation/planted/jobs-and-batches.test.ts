@@ -12,7 +12,9 @@ import { PLANTED_WEIGHT_BUGS } from "./planted-weight-bugs.ts";
 
 /** Seeds that last found the bugs that the first seed misses: they come first. */
 const FOUND_LAST: Readonly<Record<string, number>> = {
-  "a batch of one group goes on into another": 6,
+  "a batch of one group goes on into another": 16,
+  "a batch of one group goes on into another tube": 6,
+  "a batch of one group over several shards goes on into another tube": 4,
   "a batch of one shard goes on behind a lost job": 4,
   "a batch over several shards has a lost job among others": 4,
   "a batch over several shards is not in the order of priorities": 9,
@@ -103,8 +105,10 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
 
 const DEATHS = { often: { setTube: 3, byId: 5, release: 4, moveJobs: 0.1, reserve: 2 } };
 const HANDS_ON = { often: { updateJob: 8, setTube: 3, reserve: 1.5, moveJobs: 0.1 } };
+const IN_GROUPS = { often: { putInTube: 3, reserveBatch: 3 } };
 /** Bugs that come too seldom unless these acts and commands are drawn so many times as often. */
 const DRAWN = {
+  "a batch of one group goes on into another": IN_GROUPS,
   "a dead job does not leave for the dead-letter tube of another shard": DEATHS,
   "a dead job is refused by a tube that is full": DEATHS,
   "a dead job lives again where dead ones go": DEATHS,

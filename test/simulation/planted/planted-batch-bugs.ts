@@ -1,6 +1,7 @@
 // Bugs planted in batches, which the simulation must find.
 
 import type { Signal } from "../../../src/acceptor/fanout/conversation.ts";
+import type { Session } from "../../../src/engine/state/session.ts";
 import { RequestOp } from "../../../src/message/request.ts";
 import { CANDIDATE_BYTES, ResponseKind } from "../../../src/message/response.ts";
 import { Span } from "../../../src/protocol/request.ts";
@@ -45,18 +46,35 @@ function plantedInFills(name: string, plant: (server: InProcessServer) => void):
 
 /** Found by batches of one group. */
 function plantedInGroups(name: string, plant: (server: InProcessServer) => void): PlantedBug {
-  return { name, options: { ...plantedInBatches(name, plant).options, oneGroups: true } };
+  return { name, options: { ...plantedInBatches(name, plant).options, policies: true, oneGroups: true } };
 }
 
 export const PLANTED_BATCH_BUGS: readonly PlantedBug[] = [
   plantedInGroups("a batch of one group goes on into another", ({ shards }) => {
+    for (const { batchReserves } of shards.map(({ engine }) => engine)) {
+      const mix = ({ watches }: Session): void => {
+        for (const { groups } of watches.keys()) if (groups !== undefined) groups.nextOf = () => groups.next;
+      };
+      const reserve = batchReserves.reserve.bind(batchReserves);
+      batchReserves.reserve = (session, ...rest) => {
+        mix(session);
+        return reserve(session, ...rest);
+      };
+      const take = batchReserves.takeGroup.bind(batchReserves);
+      batchReserves.takeGroup = (session, ...rest) => {
+        mix(session);
+        take(session, ...rest);
+      };
+    }
+  }),
+  plantedInGroups("a batch of one group goes on into another tube", ({ shards }) => {
     for (const { engine } of shards) {
       const reserve = engine.batchReserves.reserve.bind(engine.batchReserves);
       engine.batchReserves.reserve = (session, { jobsMax, bytesMax }, ...rest) =>
         reserve(session, { jobsMax, bytesMax }, ...rest);
     }
   }),
-  plantedInGroups("a batch of one group over several shards goes on into another", ({ shards }) => {
+  plantedInGroups("a batch of one group over several shards goes on into another tube", ({ shards }) => {
     for (const { engine } of shards) {
       const { batchReserves } = engine;
       batchReserves.takeGroup = (session, listed, { jobsMax, bytesMax }, nowMs, into) => {
