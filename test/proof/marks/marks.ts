@@ -26,7 +26,6 @@ export const MARKS: readonly Mark[] = [
       "!this.#entries.has(place)) this.#toAsk.push(place)",
     ],
     ["a listed job was taken meanwhile", "state[rowOf(slot)] !== JobState.Ready)\n      return NO_SLOT"],
-    ["a listed job has another priority by now", ".pri[rowOf(slot)] !== pri) return NO_SLOT"],
     [
       "a reserve is aborted before a shard claims it",
       "else if (this.#isAborted) this.#finish(Reply.aborted)",
