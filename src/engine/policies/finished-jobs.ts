@@ -60,8 +60,9 @@ class History {
 }
 
 export class FinishedJobs {
-  /** Number of records, and of the places in all rings. */
+  /** Number of records, of the tubes with some, and of the places in all rings. */
   size = 0;
+  tubes = 0;
   places = 0;
   readonly #shard: ShardState;
   readonly #attributes: StoredAttributes;
@@ -79,11 +80,6 @@ export class FinishedJobs {
     this.#attributes = attributes;
     this.#failures = failures;
     this.#workerName = workerName;
-  }
-
-  /** Number of tubes with records. */
-  get tubes(): number {
-    return this.#ofTube.size;
   }
 
   /** Notes that a reservation begins; without the setting or memory, its start is unknown. */
@@ -157,6 +153,7 @@ export class FinishedJobs {
   #begin(tube: string): History {
     const history = new History();
     this.#ofTube.set(tube, history);
+    this.tubes++;
     this.places += history.ids.length;
     return history;
   }
@@ -172,7 +169,9 @@ export class FinishedJobs {
   #forget(tube: string, history: History): void {
     while (history.size > 0) this.#dropOldest(history);
     this.places -= history.ids.length;
+    this.tubes--;
     this.#ofTube.delete(tube);
+    assert(this.tubes === this.#ofTube.size, "the tubes with records are counted");
     assert(this.size >= 0 && this.places >= 0, "records are counted");
   }
 
