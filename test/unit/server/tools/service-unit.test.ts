@@ -74,10 +74,11 @@ describe("the unit of the service", () => {
       if (process.getuid!() === 0) for (const path of [folder, file]) chownSync(path, NOBODY, NOBODY);
     };
     const found = (): string => {
+      // It becomes another user once the code is loaded, which that user may not be able to read.
       const program = `import { directoryFault } from "${MODULE}";
+        if (process.getuid() === 0) { process.setgroups([]); process.setgid(${NOBODY}); process.setuid(${NOBODY}); }
         console.log(directoryFault(${JSON.stringify(folder)}, undefined)?.found);`;
       return execFileSync(process.execPath, ["--input-type=module", "--eval", program], {
-        ...(process.getuid!() === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
         encoding: "utf8",
       }).trim();
     };
