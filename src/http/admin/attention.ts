@@ -78,6 +78,8 @@ export interface Signs {
   readonly grown: (tube: string, series: "timeouts" | "disconnects" | "reserves") => number;
   /** Over the last five minutes. */
   readonly syncs: { readonly count: number; readonly p99Seconds: number };
+  /** Damaged places that are still in the log. */
+  readonly damaged: number;
   readonly flows: KnownSigns;
 }
 
@@ -86,6 +88,7 @@ export function attentionOf(signs: Signs): Static<typeof Attention>[] {
   addServer(found, signs);
   addTimeouts(found, signs);
   addSyncs(found, signs);
+  addDamage(found, signs);
   for (const rule of TUBE_RULES) addTubes(found, rule, signs);
   addDisconnects(found, signs);
   addFlows(found, signs.flows);
@@ -211,6 +214,18 @@ function addSyncs(found: Found[], { syncs: { count, p99Seconds } }: Signs): void
     text: `one sync in a hundred takes over ${Math.round(p99Seconds * 1000)} ms (limit ${SYNC_WARN_SECONDS * 1000})`,
     todo: "Check the disk: which other processes write to it?",
     weight: 1e10,
+  });
+}
+
+function addDamage(found: Found[], { damaged }: Signs): void {
+  if (damaged === 0) return;
+  found.push({
+    level: "bad",
+    tube: null,
+    page: "#/log",
+    text: `${counted(damaged, "damaged place is", "damaged places are")} in its files`,
+    todo: "Don't stop the server until it has repaired them: a start would refuse the log. Then check the disk.",
+    weight: 1e13,
   });
 }
 
@@ -521,5 +536,6 @@ function signsOf(service: Service, known: Pick<Signs, "tubes" | "atMs" | "flows"
     timeoutsTube: timeouts === 0 ? undefined : tubeHistory.mostGrown("timeouts", sinceMs),
     grown: (tube, series) => tubeHistory.grown(tube, series, sinceMs),
     syncs: syncs.summary(service.wallMs() - SYNCS_SECONDS * 1000),
+    damaged: state.scrub?.damaged ?? 0,
   };
 }

@@ -26,6 +26,7 @@ const WELL: Signs = {
   timeoutsTube: "well",
   grown: () => 0,
   syncs: { count: 1000, p99Seconds: 0.1 },
+  damaged: 0,
   flows: NO_SIGNS,
 };
 
@@ -116,14 +117,22 @@ it("slow syncs need attention if one in a hundred takes over 100 ms, from a hund
   assert.deepEqual(said({ syncs: { count: 99, p99Seconds: 0.18 } }), []);
 });
 
-it("serious problems come first: refused puts, unwatched tubes; then memory, configuration, syncs, timeouts, buried jobs, old ones", () => {
+it("damage in the log needs attention until it is repaired", () => {
+  const [damage] = attentionOf({ ...WELL, damaged: 1 });
+  assert.equal(damage!.text, "1 damaged place is in its files");
+  assert.deepEqual([damage!.level, damage!.page], ["bad", "#/log"]);
+  assert.deepEqual(said({ damaged: 1200 }), ["server: 1,200 damaged places are in its files"]);
+});
+
+it("serious problems come first: refused puts, damage, unwatched tubes; then memory, configuration, syncs, timeouts, buried jobs, old ones", () => {
   const tubes = [
     tube("old", { ready: 1, watchers: 1, oldestReadyAtMs: AT_MS - 125_000 }),
     tube("both/sides", { ready: 1000, buried: 2, oldestReadyAtMs: AT_MS - 90_000 }),
   ];
   const syncs = { count: 100, p99Seconds: 0.5 };
-  const signs = { tubes, syncs, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
+  const signs = { tubes, syncs, damaged: 2, timeouts: 50, isConfigTaken: false, memoryShare: 0.81 };
   const words = [
+    "damaged places",
     "no worker watches",
     "memory",
     "configuration",
