@@ -1,6 +1,7 @@
 // Commands of the model that put, change and delete jobs.
 
 import assert from "node:assert/strict";
+import type { FinishedWord } from "../../../src/engine/jobs/ends.ts";
 import type { JobChange } from "../../../src/engine/jobs/new-job.ts";
 import type { BatchNames, ModelFlows } from "./flows/model-flows.ts";
 import { fits, isWhole, type JobChoice } from "./job-choice.ts";
@@ -185,7 +186,7 @@ export class ModelCommands {
   }
 
   /** `done`: by its holder. */
-  #deleteOne(job: ModelJob, done: boolean, state: string, nowMs: number): void {
+  #deleteOne(job: ModelJob, done: boolean, state: FinishedWord, nowMs: number): void {
     keepFinished(this.#model, job, { state, holder: job.holder }, nowMs);
     this.#model.log.keepEnd(job, this.#model.flows.ended(job, done));
     this.#model.jobs.delete(job.id);
@@ -430,7 +431,7 @@ export class ModelCommands {
   }
 
   /** Deletes a job as a part of something larger, whoever holds it. */
-  discard(job: ModelJob, nowMs: number, state = "deleted"): void {
+  discard(job: ModelJob, nowMs: number, state: FinishedWord = "deleted"): void {
     // A reserve under way may have been told of its margin before.
     if (job.holder !== undefined) job.holder.expiredAt = this.#model.event;
     this.#model.uniqueKeys.endKey(job, nowMs);

@@ -1,19 +1,9 @@
 // The ends of jobs that tubes keep, in the model: by tube, the newest first.
 
+import type { FinishedJob, FinishedWord } from "../../../src/engine/jobs/ends.ts";
 import type { ModelJob, ModelSession } from "./model-types.ts";
 
-export interface FinishedRow {
-  readonly id: number;
-  readonly state: string;
-  readonly startedAtMs: number;
-  readonly endedAtMs: number;
-  readonly attempts: number;
-  readonly worker: string;
-  readonly unique: string;
-  readonly group: string;
-  readonly note: string;
-  readonly reason: string;
-}
+export type FinishedRow = Omit<FinishedJob, "putAtMs">;
 
 /**
  * `count` of these rows are kept. There may be more of the oldest: nothing says in which order
@@ -51,7 +41,7 @@ export function keepFinished(
     state,
     holder,
     reason = job.policy.cancelled ?? "",
-  }: { state: string; holder: ModelSession | undefined; reason?: string },
+  }: { state: FinishedWord; holder: ModelSession | undefined; reason?: string },
   nowMs: number,
 ): void {
   const { tube, policy, reserves, note, startedAtMs } = job;
