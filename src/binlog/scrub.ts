@@ -29,8 +29,8 @@ const TOLD_MAX = 16;
 interface ScrubOptions {
   /** The segments that exist and are no longer written. */
   readonly sealed: () => number[];
-  /** Reads and checks a segment. */
-  readonly check: (segment: number) => Promise<CheckedFile>;
+  /** Reads and checks a segment; returns undefined if it was removed meanwhile. */
+  readonly check: (segment: number) => Promise<CheckedFile | undefined>;
   /** Asks the log to write the contents of a segment, and of those before it, again. */
   readonly rewrite: (segment: number) => void;
   readonly tell: (level: "info" | "warn" | "error", message: string) => void;
@@ -188,26 +188,14 @@ export class Scrub {
 
   async #read(segment: number): Promise<void> {
     const { report } = this;
-    let found = await this.#look(segment);
+    const { check, sealed } = this.#options;
+    let found = await check(segment);
     // Damage counts only if it is read twice, and if the segment is still one that isn't written.
-    if (found !== undefined && found.damage.length > 0) found = await this.#look(segment);
-    if (found === undefined || !this.#options.sealed().includes(segment)) return;
+    if (found !== undefined && found.damage.length > 0) found = await check(segment);
+    if (found === undefined || !sealed().includes(segment)) return;
     report.files++;
     report.bytes += found.bytes;
     if (found.damage.length > (this.#damaged.get(segment) ?? 0)) this.#note(segment, found.damage);
-  }
-
-  /** Returns the damage of a segment; undefined if it was removed meanwhile. */
-  async #look(segment: number): Promise<CheckedFile | undefined> {
-    try {
-      return await this.#options.check(segment);
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === "ENOENT") return undefined;
-      if (code !== "EIO") throw error;
-      const reason = "the disk cannot read it (EIO)";
-      return { bytes: 0, damage: [{ segment, offset: 0, bytes: 0, jobs: [], reason }] };
-    }
   }
 
   #note(segment: number, found: readonly Damage[]): void {

@@ -4,6 +4,7 @@ import { Piscina } from "piscina";
 import { segmentName } from "../../base/text.ts";
 import type { Damage } from "../../message/log-figures.ts";
 import { RECORD_ID_AT, RecordKind } from "../../message/record.ts";
+import { systemCode } from "../disk/binlog-error.ts";
 import { isCodeReadable } from "../disk/readable-code.ts";
 import { readPastCache } from "../disk/real-disk.ts";
 import { FRAME_BYTES, HEADER_BYTES } from "../segments/segment-format.ts";
@@ -64,20 +65,31 @@ function jobsIn(bytes: Uint8Array, from: number, length: number): number[] {
   return [...jobs];
 }
 
-/** Returns the damaged places of a segment that is no longer written, read past the cache. */
-export async function checkFile(path: string, number: number): Promise<CheckedFile> {
-  const content = await readPastCache(`${path}/${segmentName(number)}`);
-  return { bytes: content.length, damage: checkSegment(content, number) };
+/**
+ * Returns the damaged places of a segment that is no longer written, read past the cache; undefined
+ * if the segment was removed. An error of the system loses its code on the way to another thread.
+ */
+export async function checkFile(path: string, number: number): Promise<CheckedFile | undefined> {
+  try {
+    const content = await readPastCache(`${path}/${segmentName(number)}`);
+    return { bytes: content.length, damage: checkSegment(content, number) };
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "ENOENT") return undefined;
+    if (code !== "EIO") throw error;
+    const reason = "the disk cannot read it (EIO)";
+    return { bytes: 0, damage: [{ segment: number, offset: 0, bytes: 0, jobs: [], reason }] };
+  }
 }
 
 /**
- * Reads and checks one segment, as it lies on the disk. Its thread ends afterwards and
- * gives back the memory: as much as the file has bytes.
+ * Does the same in a thread, which ends afterwards and gives back the memory: as much as the file
+ * has bytes.
  */
-export async function checkInThread(path: string, number: number): Promise<CheckedFile> {
+export async function checkInThread(path: string, number: number): Promise<CheckedFile | undefined> {
   // The user whom the server now runs as may not be allowed to read the code.
   if (!isCodeReadable()) return checkFile(path, number);
-  const pool = new Piscina<ScanTask, CheckedFile>({
+  const pool = new Piscina<ScanTask, CheckedFile | undefined>({
     filename: SCAN_WORKER,
     maxThreads: 1,
     atomics: "disabled",

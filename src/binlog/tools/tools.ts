@@ -120,7 +120,7 @@ export function scrub(options: ToolOptions): Promise<{ files: number; damage: Da
   return withLog(options, true, async (_, { kept, tail }) => {
     const sealed = kept.filter((scan) => scan !== tail);
     const damage: Damage[] = [];
-    for (const { number } of sealed) damage.push(...(await checkFile(options.path, number)).damage);
+    for (const { number } of sealed) damage.push(...((await checkFile(options.path, number))?.damage ?? []));
     return { files: sealed.length, damage };
   });
 }

@@ -1,12 +1,13 @@
 // Tests of the check of one sealed file: where it says that damage is, and whose.
 
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import fs, { writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { it } from "node:test";
 import { segmentName } from "../../../../src/base/text.ts";
 import { openBinlog } from "../../../../src/binlog/open-binlog.ts";
-import { type CheckedFile, checkFile } from "../../../../src/binlog/recovery/check-file.ts";
+import { type CheckedFile, checkFile, checkInThread } from "../../../../src/binlog/recovery/check-file.ts";
 import { JobWriter, virtualOptions } from "../../../binlog/sample/sample-log.ts";
 import { VirtualDisk } from "../../../binlog/virtual-disk.ts";
 import { temporaryFolder } from "../../../support/machine/temporary-folder.ts";
@@ -26,7 +27,7 @@ it("a sealed file is whole, or its damage has a place, a length and the job", as
   const folder = temporaryFolder(t, "check-file");
   const check = async (content: Buffer): Promise<CheckedFile> => {
     writeFileSync(join(folder, segmentName(2)), content);
-    return await checkFile(folder, 2);
+    return (await checkFile(folder, 2))!;
   };
   const content = await sealed(2);
   assert.deepEqual(await check(content), { bytes: content.length, damage: [] });
@@ -46,4 +47,23 @@ it("a sealed file is whole, or its damage has a place, a length and the job", as
   assert.equal(cut.damage.length, 1);
   const other = await check(await sealed(3));
   assert.match(other.damage[0]!.reason, /another's/);
+});
+
+it("a file that is removed has no damage, and one that the disk can't read is damaged", async (t) => {
+  const folder = temporaryFolder(t, "check-file");
+  assert.equal(await checkInThread(folder, 2), undefined);
+
+  writeFileSync(join(folder, segmentName(2)), await sealed(2));
+  t.mock.method(fs, "readSync", () => {
+    throw Object.assign(new Error("EIO: i/o error, read"), { code: "EIO" });
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  const { damage } = (await checkFile(folder, 2))!;
+  assert.deepEqual(damage, [
+    { segment: 2, offset: 0, bytes: 0, jobs: [], reason: "the disk cannot read it (EIO)" },
+  ]);
 });
