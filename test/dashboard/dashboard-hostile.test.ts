@@ -10,7 +10,7 @@ import { newToken } from "../support/server/guarded-server.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
 import { GuardedDashboard } from "./guarded-dashboard.ts";
-import { assertAccessible } from "./watched-page.ts";
+import { assertAccessible, rowOf } from "./watched-page.ts";
 
 const tokens = {
   operator: newToken("person", "operator"),
@@ -81,9 +81,8 @@ describe("dashboard, hostile", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
     await askAll(["put-in-tube rows 0 0 60 1 batch=shared\r\nx\r\n"], /^INSERTED/);
     const one = await enter(tokens.operator.secret, "#/schedules");
     const other = await enter(tokens.operator.secret, "#/schedules");
-    // Other rows may have the name in another cell: that members are done, say.
     const inRow = (page: Page, name: string, verb: string) =>
-      page.getByRole("row").getByRole("button", { name: new RegExp(`^${verb}.* ${name}$`) });
+      rowOf(page, name).getByRole("button", { name: verb });
     const confirm = (page: Page, verb: string) =>
       page.getByRole("dialog").getByRole("button", { name: verb }).click();
     for (const page of [one, other]) await inRow(page, "shared", "Pause").click();
@@ -111,8 +110,8 @@ describe("dashboard, hostile", { skip: missing(CHROMIUM_NEED) ?? false }, () => 
       else await other.getByText("The batch shared is cancelled.").waitFor();
       for (const page of [one, other]) await page.keyboard.press("Escape");
     }
-    await other.getByRole("row", { name: "shared" }).getByText("complete: cancelled").waitFor();
-    await other.getByRole("row", { name: "done" }).getByText("complete: success").waitFor();
+    await rowOf(other, "shared").getByText("complete: cancelled").waitFor();
+    await rowOf(other, "done").getByText("complete: success").waitFor();
     await one.context().close();
     await other.context().close();
   });

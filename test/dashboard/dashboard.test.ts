@@ -8,7 +8,7 @@ import { startServer } from "../support/server/server-process.ts";
 import { WireClient } from "../support/server/wire-client.ts";
 import { CHROMIUM_NEED, serve } from "./browser.ts";
 import { LivingDashboard } from "./living-dashboard.ts";
-import { assertAccessible, SEEN_MS } from "./watched-page.ts";
+import { assertAccessible, rowOf, SEEN_MS } from "./watched-page.ts";
 
 const FIRST_LOAD_BYTES_MAX = 70_000;
 const FIRST_LOAD_REQUESTS_MAX = 13;
@@ -52,12 +52,10 @@ describe("dashboard", { skip }, () => {
 
   it("asks for workers where jobs wait, but not in a dead-letter tube or a paused one", async () => {
     const page = await open("#/tubes");
-    const row = (name: string) =>
-      page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
-    await row("reports").getByText("▲ 0").waitFor();
+    await rowOf(page, "reports").getByText("▲ 0").waitFor();
     for (const name of ["sync-dead", "newsletter"]) {
-      await row(name).waitFor();
-      assert.equal(await row(name).getByText("▲").count(), 0, name);
+      await rowOf(page, name).waitFor();
+      assert.equal(await rowOf(page, name).getByText("▲").count(), 0, name);
     }
     await page.close();
   });

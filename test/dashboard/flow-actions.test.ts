@@ -8,7 +8,7 @@ import { missing } from "../support/machine/need.ts";
 import { newToken } from "../support/server/guarded-server.ts";
 import { CHROMIUM_NEED } from "./browser.ts";
 import { GuardedDashboard } from "./guarded-dashboard.ts";
-import { assertAccessible } from "./watched-page.ts";
+import { assertAccessible, rowOf } from "./watched-page.ts";
 
 const tokens = { monitor: newToken("grafana", "monitor"), operator: newToken("person", "operator") };
 /** What a browser says of the first request, which has no session yet. */
@@ -103,8 +103,7 @@ describe("dashboard, flows", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await ask("POST", "tubes/late/jobs", { body: "x" });
     await ask("PUT", "schedules/late", { tube: "late", cron: "* * * * * *", missed: "all", body: "x" });
     await page.mouse.move(0, 0);
-    await page
-      .getByRole("row", { name: "late" })
+    await rowOf(page, "late")
       .getByText(/^. late by \d+ s$/)
       .waitFor();
     await ask("DELETE", "schedules/ticking");

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 
 /** Time limit for anything to appear on a busy machine, ms. */
 export const SEEN_MS = 60_000;
@@ -16,6 +16,10 @@ interface Look {
   /** With a session of its own. */
   readonly context?: BrowserContext;
 }
+
+/** The row with the link `name`. Other rows may have the same text in another cell. */
+export const rowOf = (page: Page, name: string): Locator =>
+  page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
 
 /** `wrongs` gets what went wrong; `permits` are messages that do not count. */
 export async function openPage(
