@@ -91,6 +91,33 @@ describe("dashboard, job", { skip: missing(CHROMIUM_NEED) ?? false }, () => {
     await actions.page.waitForURL(/#\/find\?text=999999999/);
   });
 
+  it("lists the jobs of a tube that have ended, and shows one that is gone", async () => {
+    const { client, page } = actions;
+    await client.ask("set-tube ended keep-finished=10");
+    const put = async (): Promise<string> =>
+      (await client.ask("put-in-tube ended 0 0 60 1\r\nx")).line.split(" ")[1]!;
+    const [done, cancelled, left] = [await put(), await put(), await put()];
+    await client.ask(`reserve-job ${done}`);
+    await client.ask(`touch-job ${done} note=second%20pass`);
+    assert.equal((await client.ask(`delete ${done}`)).line, "DELETED");
+    assert.equal((await client.ask(`cancel-job ${cancelled} reason=not%20needed`)).line, "CANCELLED");
+    await page.goto(`${actions.base}/#/tubes/ended`);
+    await page.getByRole("button", { name: "finished", exact: true }).click();
+    const list = page.getByRole("region", { name: "List of finished jobs" });
+    await list.getByRole("row", { name: new RegExp(`^${cancelled} cancelled .* not needed$`) }).waitFor();
+    await list.getByRole("row", { name: new RegExp(`^${done} deleted .* second pass$`) }).waitFor();
+    await assertAccessible(page, "finished jobs");
+    await list.getByRole("link", { name: done, exact: true }).click();
+    await page.getByText("The job is gone.").waitFor();
+    await page.getByRole("region", { name: "Figures" }).getByText("second pass").waitFor();
+    await assertAccessible(page, "a job that is gone");
+    // The list outlives its tube.
+    await client.ask(`delete ${left}`);
+    await page.goto(`${actions.base}/#/tubes/ended`);
+    await button("Its finished jobs").click();
+    await list.getByRole("link", { name: left, exact: true }).waitFor();
+  });
+
   it("causes no error, no refused content and no request to another host", () => {
     assert.deepEqual(actions.wrongs, []);
   });
