@@ -98,6 +98,7 @@ export class Scrub {
   /** Reads all segments now, the oldest first, and rests after each as long as it took. */
   walk(): void {
     this.report.paused = false;
+    this.report.failure = "";
     this.#unread = new Set(this.#sealed() ?? []);
     this.#last = 0;
     this.report.left = this.#unread.size;

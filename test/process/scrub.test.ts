@@ -3,7 +3,10 @@
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { it, type TestContext } from "node:test";
 import { eventually } from "../support/eventually.ts";
@@ -187,4 +190,24 @@ it("files that hold nothing but noise are written again from memory", async (t) 
   );
   assert.equal((await server.process.stop()).code, 0);
   assertSame(await contents(await start(t, folder)), before, `what a start reads, with seed ${seed}`);
+});
+
+it("a scrub that another operator pauses ends, and does not say that all is well", async (t) => {
+  if (!canRun(t, NEEDS.ours)) return;
+  const scrub = { paused: false, walks: 1, left: 5, found: 0, damaged: 0, failure: "", places: [] };
+  let looks = 0;
+  const server = createServer(({ method }, response) => {
+    if (method === "GET") looks++;
+    const view = method === "POST" ? scrub : { scrub: { ...scrub, left: 0, paused: true } };
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(looks < 5 ? view : {}));
+  });
+  server.listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const { code, stderr } = await runTool(["binlog", "scrub", "--url", `http://127.0.0.1:${port}`]);
+  assert.equal(code, 1);
+  assert.match(stderr, /the search was paused before its end: run this again/);
+  assert.equal(looks, 1);
 });

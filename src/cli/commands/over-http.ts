@@ -14,7 +14,16 @@ import {
   resultOf,
   type Shape,
 } from "../http-session.ts";
-import { type Cell, ExitCode, type OutputOptions, print, printOne, printRows, type Row } from "../output.ts";
+import {
+  type Cell,
+  CommandFailed,
+  ExitCode,
+  type OutputOptions,
+  print,
+  printOne,
+  printRows,
+  type Row,
+} from "../output.ts";
 import { type CommonOptions, newCommand, withHttp } from "../run.ts";
 import type { Target } from "../target.ts";
 
@@ -65,6 +74,7 @@ export function binlogStatusCommand(): Command {
 
 type Scrub = Readonly<Record<"walks" | "left" | "found" | "damaged", number>> & {
   readonly failure: string;
+  readonly paused: boolean;
   readonly places: readonly View[];
 };
 
@@ -103,10 +113,13 @@ async function scrub(target: Target, options: CommonOptions & { pause?: true }):
 /** Resolves when a walk has ended since `walks` were over, or has failed. */
 async function walked(target: Target, walks: number): Promise<Scrub> {
   for (;;) {
+    // The first look must not show what was before this walk.
+    await sleep(SCRUB_LOOK_MS);
     const log = await resultOf(target, "/v1/binlog", { scrub: isObject });
     const scrub = log["scrub"] as Scrub;
     if (scrub.walks !== walks || scrub.failure !== "") return scrub;
-    await sleep(SCRUB_LOOK_MS);
+    if (scrub.paused)
+      throw new CommandFailed("the search was paused before its end: run this again", ExitCode.Nothing);
   }
 }
 
