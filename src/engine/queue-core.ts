@@ -967,26 +967,26 @@ export class QueueCore extends ShardState {
     this.looks += session.watches.size;
     session.fillsAt = fillsAt;
     if (session.waiting === Waiting.No) this.#startWaiting(session, Waiting.Shared, timeoutAtMs);
-    else this.waiters.renewFill(session);
-    session.isTold = false;
+    else if (session.isTold) this.waiters.release(session);
     session.lingerMs = lingerMs;
     session.lingerEndsAtMs = Number.POSITIVE_INFINITY;
     session.timeoutAtMs = timeoutAtMs;
     this.sessionTimers.set(session);
+    const ready = this.readyFor(session);
+    if (ready > 0) this.#beginLinger(session, nowMs);
+    // The first job begins its time.
+    this.#expect(session, session.lingerMs < Number.POSITIVE_INFINITY ? 0 : fillsAt - ready);
     this.#serveFillsOf(session, nowMs);
   }
 
-  /** Examines all waits for batches from the tubes of this session. */
+  /** Examines the waits for batches from those tubes of this session that have enough jobs. */
   #serveFillsOf(session: Session, nowMs: number): void {
     if (this.waiters.fills === 0) return;
     const { watches } = session;
     const { readyTubes } = this.queues;
     this.looks += Math.min(watches.size, readyTubes.length);
     const tubes = watches.size <= readyTubes.length ? watches.keys() : readyTubes;
-    for (const tube of tubes) {
-      const waiters = watches.has(tube) && this.gives(tube) ? this.waiters.of(tube) : undefined;
-      if (waiters !== undefined) this.#compareFills(waiters, nowMs);
-    }
+    for (const tube of tubes) if (watches.has(tube)) this.#serveFills(tube, nowMs);
   }
 
   /** Examines the waits for batches from a tube that may have got a job. */
@@ -1002,19 +1002,37 @@ export class QueueCore extends ShardState {
     if (fills === undefined) return;
     this.looks += fills.size;
     let isOneTold = false;
-    waiters.fillsAt = Number.POSITIVE_INFINITY;
     for (const session of fills) {
       this.#beginLinger(session, nowMs);
       isOneTold ||= session.isTold;
-      // Jobs of other tubes count, too.
-      const fillsAt = session.watches.size === 1 ? session.fillsAt : 0;
-      waiters.fillsAt = Math.min(waiters.fillsAt, fillsAt);
     }
+    // The wait that is told sets it back when its acceptor has decided.
+    waiters.fillsAt = Number.POSITIVE_INFINITY;
     if (isOneTold) return;
     for (const session of fills) {
-      if (this.readyFor(session) < session.fillsAt) continue;
-      this.#tell(session);
-      return;
+      const missing = session.fillsAt - this.readyFor(session);
+      if (missing > 0) this.#expect(session, missing);
+      else {
+        this.#tell(session);
+        waiters.fillsAt = Number.POSITIVE_INFINITY;
+        return;
+      }
+    }
+  }
+
+  /**
+   * Divides the missing jobs among the tubes: until one has its share more, some are missing. With
+   * none missing, the next job of any tube has the session examined.
+   */
+  #expect(session: Session, missing: number): void {
+    const { watches } = session;
+    this.looks += watches.size;
+    const share = Math.ceil(missing / watches.size);
+    for (const tube of watches.keys()) {
+      const waiters = this.waiters.of(tube);
+      assert(waiters !== undefined, "a session waits in each tube that it watches");
+      const ready = this.gives(tube) ? tube.jobsIn(JobState.Ready) : 0;
+      waiters.fillsAt = Math.min(waiters.fillsAt, missing > 0 ? ready + share : 0);
     }
   }
 

@@ -55,7 +55,9 @@ function waitBeside(attack: Attack, plant: (server: InProcessServer) => void = (
   const [attacker, bystander] = [server.connect(), server.connect()];
   send(server, attacker, attack.prepare(COUNT));
   for (let n = 0; n < (attack.waiters ?? 0); n++)
-    server.connect().write(Buffer.from("watch crowded\r\nignore default\r\nreserve\r\n"));
+    server
+      .connect()
+      .write(Buffer.from(`watch crowded\r\nignore default\r\n${attack.waits ?? "reserve"}\r\n`));
   send(server, bystander, ["use bystander\r\n"]);
   let idleMs = 0;
   for (let round = 0; round < 50; round++) idleMs = Math.max(idleMs, wait(server, bystander));

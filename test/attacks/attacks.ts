@@ -17,6 +17,8 @@ export interface Attack {
   readonly beanstalkd: boolean;
   /** Other clients that wait for a job of the tube `crowded`. */
   readonly waiters?: number;
+  /** How they wait, unless by `reserve`. */
+  readonly waits?: string;
 }
 
 function* lines(count: number, line: (n: number) => string): Iterable<string> {
@@ -70,6 +72,9 @@ export const ATTACKS: readonly Attack[] = [
     line: () => "stats-tube crowded", beanstalkd: true },
   { name: "put with many waiting clients", prepare: () => ["use crowded\r\n"], waiters: 400,
     line: () => put, beanstalkd: true },
+  { name: "put with many clients that wait for a batch of two tubes", prepare: () => [], waiters: 400,
+    waits: "watch other\r\nreserve-batch 1000 600 min=1000",
+    line: (n) => `put-in-tube ${n % 2 === 0 ? "crowded" : "other"} 5 0 600 1\r\nx`, beanstalkd: false },
   { name: "kick of delayed jobs", prepare: (count) => both(["use big\r\n"], lines(count, () => "put 5 600 600 1\r\nx")),
     line: (_, count) => `kick ${count >> 8}`, beanstalkd: true },
   { name: "kick of buried jobs", prepare: (count) => both(held(count), lines(count, (n) => `bury ${n + 1} 5`)),

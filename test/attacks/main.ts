@@ -131,7 +131,7 @@ async function measure(kind: ServerKind, attack: Attack): Promise<Waits> {
     for (let n = 0; n < (attack.waiters ?? 0); n++) {
       const waiter = await Attacker.connect(server);
       clients.push(waiter);
-      waiter.send("watch crowded\r\nignore default\r\nreserve\r\n");
+      waiter.send(`watch crowded\r\nignore default\r\n${attack.waits ?? "reserve"}\r\n`);
     }
     const [idleMs] = await longestWait(server, () => sleep(IDLE_MS));
     const pipeline = Array.from({ length: DEPTH }, (_, n) => `${attack.line(n, options.count)}\r\n`);

@@ -116,7 +116,10 @@ export class TubeWaiters {
   wide: WideWaiters | undefined;
   /** Sessions that wait for a batch to fill, longest wait first; created for the first one. */
   fills: Set<Session> | undefined;
-  /** Fewer ready jobs than this, in this tube, end none of those waits. */
+  /**
+   * With fewer ready jobs than this in this tube, none of those waits is examined; Infinity while
+   * one is told.
+   */
   fillsAt = 0;
 
   append(watch: Watch): void {
@@ -304,21 +307,24 @@ export class Waiters {
       const waiters = this.#openOf(tube);
       waiters.fills ??= new Set();
       waiters.fills.add(session);
-      waiters.fillsAt = 0;
     }
   }
 
-  /** Has the tubes of a session that waits for a batch compare all their waiters. */
-  renewFill(session: Session): void {
-    assert(session.fillsAt > 0 && session.waiting === Waiting.Shared, "only such a wait is renewed");
-    for (const { tube } of session.watches.values()) this.#openOf(tube).fillsAt = 0;
+  /** Lets the tubes of a session examine their waits again, which they don't while it is told. */
+  release(session: Session): void {
+    assert(session.isTold && session.fillsAt > 0, "only a session that was told is waited for");
+    session.isTold = false;
+    for (const { tube } of session.watches.values()) {
+      const waiters = this.#openOf(tube);
+      if (waiters.fillsAt === Number.POSITIVE_INFINITY) waiters.fillsAt = 0;
+    }
   }
 
   #endFill(session: Session): void {
     this.fills--;
     assert(this.fills >= 0, "waits for batches are counted");
+    if (session.isTold) this.release(session);
     session.fillsAt = 0;
-    session.isTold = false;
     session.lingerMs = Number.POSITIVE_INFINITY;
     session.lingerEndsAtMs = Number.POSITIVE_INFINITY;
     for (const { tube } of session.watches.values()) this.#openOf(tube).fills?.delete(session);

@@ -3,11 +3,13 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Engine, Outcome, ReserveOutcome } from "../../../src/engine/engine.ts";
+import { EMPTY_BODY } from "../../../src/engine/jobs/body-arena.ts";
 import { rowOf } from "../../../src/engine/jobs/job-table.ts";
 import { JobAttributes, type JobChange } from "../../../src/engine/jobs/new-job.ts";
 import { unheardEffects } from "../../support/in-process/effects.ts";
 import { checkInvariants } from "../../support/in-process/engine-invariants.ts";
 import { EngineBench } from "./engine-bench.ts";
+import { TracedEngine } from "./traced-engine.ts";
 
 // Tests of more simultaneous expirations than a turn may handle: no client gets an expired job in
 // the meantime, and a waiting one gets the first live job.
@@ -110,4 +112,44 @@ it("a job that update-job returns was held since it was reserved", () => {
 
 it("a job that its holder keeps is measured later", () => {
   assert.deepEqual(heldMs({ ttrSeconds: 5000, pri: 7, ttlMs: 10_000 }), []);
+});
+
+/** The cost of puts, in turn into two tubes that many sessions watch, and who is told how often. */
+function putForFills(sessions: number, fillsAt: number, jobs: number): { looks: number; told: string } {
+  const traced = new TracedEngine();
+  const { engine } = traced;
+  for (let index = 1; index <= sessions; index++) {
+    const session = traced.session(index, "a", "b");
+    engine.waitToFill(session, fillsAt, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 0);
+  }
+  traced.session(0);
+  const before = engine.looks;
+  for (let id = 1; id <= jobs; id++) {
+    const job = {
+      ...{ id, pri: 0, delaySeconds: 0, delayMillis: 0, ttrSeconds: 60 },
+      ...{ bodyBytes: 0, atMs: 0 },
+    };
+    engine.put(engine.session(0), job, EMPTY_BODY, 0, id % 2 === 0 ? "a" : "b");
+  }
+  const told =
+    traced
+      .take()
+      .match(/\d+: wait due/g)
+      ?.join() ?? "";
+  return { looks: engine.looks - before, told };
+}
+
+it("puts rarely examine the sessions that wait for a batch to fill from several tubes", () => {
+  const { looks, told } = putForFills(500, 900, 899);
+  assert.equal(told, "");
+  // Each time, the part of the missing jobs that one tube gets halves.
+  assert.ok(looks < 500 * 100, `${looks} looks`);
+});
+
+it("puts examine no session that waits for a batch while the acceptor of one counts", () => {
+  const full = putForFills(500, 900, 900);
+  assert.equal(full.told, "1: wait due");
+  const { looks, told } = putForFills(500, 900, 1900);
+  assert.equal(told, "1: wait due");
+  assert.ok(looks - full.looks < 2 * 500, `${looks - full.looks} looks for the last puts`);
 });
