@@ -1,7 +1,7 @@
 // Entry point `runnerbean/client`: a Node client for this server and for any beanstalkd.
 
+export type { FinishedJob } from "../schema/job.ts";
 export type { Batch, BatchOutcome, BatchReport, BatchState, ListedBatch } from "./batch.ts";
-export type { FinishedJob } from "./command-text.ts";
 export {
   BadFormat,
   BadSchedule,

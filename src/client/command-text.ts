@@ -1,5 +1,6 @@
 // Formats the arguments of commands, and rejects values that the server would misread.
 
+import type { FinishedJob } from "../schema/job.ts";
 import { ProtocolError } from "./errors.ts";
 
 const U32_MAX = 4_294_967_295;
@@ -209,25 +210,7 @@ export function listOf<Place extends number | string>(
   return { next, items: lines.map((line) => line.slice(2)) };
 }
 
-/** An end of a job as `finished-jobs` lists it; times in seconds ago. */
-export interface FinishedJob {
-  readonly id: number;
-  readonly state: "deleted" | "dead" | "expired" | "cancelled";
-  readonly put: number;
-  /** When its last reservation began, if there was one and it is known. */
-  readonly start?: number;
-  readonly end: number;
-  readonly attempts: number;
-  /** Who held it at the end. */
-  readonly worker?: string;
-  readonly unique?: string;
-  readonly group?: string;
-  readonly note?: string;
-  /** Why it was cancelled, or why its last attempt failed. */
-  readonly reason?: string;
-}
-
-/** Parses the page of such a list below `before`; `next` is 0 at the end. */
+/** Parses the page of a list of finished jobs below `before`; `next` is 0 at the end. */
 export function finishedOf(
   body: Uint8Array | undefined,
   before: number,

@@ -1,9 +1,9 @@
 // A tube and its management.
 
+import type { FinishedJob } from "../schema/job.ts";
 import type { SettingChanges } from "../schema/setting.ts";
 import {
   camelCase,
-  type FinishedJob,
   finishedOf,
   listedJob,
   listOf,

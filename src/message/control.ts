@@ -11,7 +11,7 @@
 //   then      for each row: uint8 length of the name, and the name
 
 import type { Failure } from "../protocol/job-failure.ts";
-import type { JobCounters } from "../schema/job.ts";
+import type { FinishedJob, JobCounters } from "../schema/job.ts";
 import type { JOB_COUNTS, POLICY_COUNT_NAMES, TubeCounter } from "../schema/tube.ts";
 
 export const TUBE_ROWS_AT = 8;
@@ -167,20 +167,8 @@ export interface JobSaid {
   readonly cancelled: string | undefined;
 }
 
-/** The end of a job: see `finished-jobs`. Times are in seconds ago; texts are Latin-1. */
-export interface FinishedFacts {
-  readonly id: number;
-  readonly state: "deleted" | "dead" | "expired" | "cancelled";
-  readonly put: number;
-  readonly start?: number;
-  readonly end: number;
-  readonly attempts: number;
-  readonly worker?: string;
-  readonly unique?: string;
-  readonly group?: string;
-  readonly note?: string;
-  readonly reason?: string;
-}
+/** The end of a job. Texts are Latin-1. */
+export type FinishedFacts = FinishedJob;
 
 /** Keys are Latin-1: each character is a byte. */
 export interface JobOptions {

@@ -65,3 +65,21 @@ export const fixedCounters = (values: Partial<JobCounters> = {}): Uint32Array =>
 export const eachJobCounter = <Value>(
   toValue: (name: JobCounterName, at: JobCounter) => Value,
 ): Readonly<Record<JobCounterName, Value>> => eachOf(JOB_COUNTERS, (name) => toValue(name, JobCounter[name]));
+
+/** An end of a job as `finished-jobs` lists it; times in seconds ago. */
+export interface FinishedJob {
+  readonly id: number;
+  readonly state: "deleted" | "dead" | "expired" | "cancelled";
+  readonly put: number;
+  /** When its last reservation began, if there was one and it is known. */
+  readonly start?: number;
+  readonly end: number;
+  readonly attempts: number;
+  /** Who held it at the end. */
+  readonly worker?: string;
+  readonly unique?: string;
+  readonly group?: string;
+  readonly note?: string;
+  /** Why it was cancelled, or why its last attempt failed. */
+  readonly reason?: string;
+}
