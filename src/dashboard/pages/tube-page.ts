@@ -174,7 +174,7 @@ function finishedList(context: PageContext): Part {
   const { list } = heldList(context.fetchedFrom, fetched);
   if (list.items.length === 0)
     return empty(
-      "No end of a job is kept. The setting “finished jobs to keep” says how many; a restart forgets them.",
+      "None. The setting “finished jobs to keep” says how many are listed here; a restart empties the list.",
     );
   return html`<div class="scroll heads" tabindex="0" role="region" aria-label="List of finished jobs">
       <table class="cards">
