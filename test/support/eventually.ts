@@ -9,7 +9,7 @@ const LOOK_MS = 5;
 /** Each pause is this share of the wait so far: whatever takes long costs few looks. */
 const PAUSE_SHARE = 1 / 20;
 const PAUSE_MS_MAX = 100;
-/** More than what needs neither takes. */
+/** More than any condition takes that waits for no timer and no input. */
 const TURNS_MAX = 10_000;
 
 /**

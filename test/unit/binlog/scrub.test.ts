@@ -130,7 +130,7 @@ it("a directory that can't be read is reported once and ends no server", async (
   assert.ok(log.read.length > 2);
   assert.deepEqual(log.told, ["BINLOG_SCRUB: cannot check the log: EMFILE: too many open files"]);
   log.onRead = () => {};
-  // Who has asked for a walk must not take an earlier failure for one of this walk.
+  // A client that asks for a walk must not take an earlier failure for one of this walk.
   scrub.walk();
   assert.equal(scrub.report.failure, "");
   await pass(HOUR_MS);

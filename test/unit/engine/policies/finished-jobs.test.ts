@@ -99,9 +99,15 @@ describe("the ends that a tube keeps", () => {
   it("are a limited number of all tubes", () => {
     const scene = new Scene();
     const EACH = 10_000;
-    scene.keep("*", EACH);
+    scene.keep("*", EACH + 1);
     for (let n = 0; n < RECORDS_MAX; n++) scene.end(`t${n % (RECORDS_MAX / EACH)}`, n);
     assert.equal(scene.finished.size, RECORDS_MAX);
+    scene.end("t1", RECORDS_MAX);
+    assert.deepEqual(
+      [scene.ids("t0").length, scene.ids("t1").length],
+      [EACH, EACH],
+      "it takes its own place",
+    );
     scene.end("more", RECORDS_MAX);
     assert.deepEqual([scene.ids("t0").length, scene.ids("more").length], [0, 1]);
     scene.keep("*", 0);
