@@ -58,8 +58,22 @@ export class ModelWaits {
     return fills.some(
       (wait) =>
         !wait.told &&
-        (wait.fill!.lingerMs !== Number.POSITIVE_INFINITY || (!isOneTold && this.#isFull(wait, nowMs))),
+        (wait.fill!.lingerMs !== Number.POSITIVE_INFINITY ||
+          (!isOneTold && this.#isFull(wait, nowMs) && (this.#isNext(wait) || !this.#isBehind(wait, nowMs)))),
     );
+  }
+
+  /** Whether the engine tells this one next. */
+  #isNext({ session }: Wait): boolean {
+    const seen = this.#model.nextSeen;
+    return seen?.kind === "waitDue" && seen.session === session.index;
+  }
+
+  /** Whether another one has been told for some of the same jobs: this one is examined after it. */
+  #isBehind({ session, shard }: Wait, nowMs: number): boolean {
+    return this.#model.queues
+      .watchedOn(session, shard)
+      .some((tube) => this.#gives(tube, nowMs) && this.#waitsFor(tube, true).some(({ told }) => told));
   }
 
   #isFull({ session, shard, fill }: Wait, nowMs: number): boolean {
@@ -108,7 +122,7 @@ export class ModelWaits {
 
   /**
    * The first jobs of these tubes begin the time of a linger. Whose acceptor is told first is left
-   * to the engine, but it tells one that may count, unless it has told another for the same tube.
+   * to the engine, but it tells one that may count, unless another of one of its tubes is told.
    */
   serveFills(tubes: readonly ModelTube[], nowMs: number): void {
     const giving = tubes.filter((tube) => this.#waitsFor(tube, true).length > 0 && this.#gives(tube, nowMs));
@@ -123,15 +137,11 @@ export class ModelWaits {
       ofTube.some(({ told }) => told) ? [] : ofTube.filter((wait) => this.#isFull(wait, nowMs)),
     );
     for (;;) {
-      const seen = this.#model.nextSeen;
-      const told = full
-        .flat()
-        .find((wait) => seen?.kind === "waitDue" && wait.session.index === seen.session);
+      const told = full.flat().find((wait) => this.#isNext(wait));
       if (told === undefined || told.told) break;
       this.#tell(told);
     }
-    for (const ofTube of full)
-      if (ofTube.length > 0 && !ofTube.some((wait) => wait.told)) this.#tell(ofTube[0]!);
+    for (const wait of full.flat()) if (!this.#isBehind(wait, nowMs)) this.#tell(wait);
   }
 
   #tell(wait: Wait): void {
