@@ -12,10 +12,10 @@ import type { PlantedBug } from "./planted-bug.ts";
 const STEPS = 300;
 /** A planted bug must be found within so many seeds: half a minute. */
 const SEEDS_MAX = 100;
-/** A find at a later one is noted, because the search begins with it the next time. */
+/** A find at a later seed is printed: in FOUND_LAST, it makes the next search shorter. */
 const TRIED_MAX = 5;
 
-/** A test for its file to declare: what is declared here would not count as that file's. */
+/** The file that asks for the test declares it: the runner counts tests by file. */
 interface PlantedTest {
   readonly name: string;
   readonly skip: string | false;
@@ -23,8 +23,8 @@ interface PlantedTest {
 }
 
 /**
- * Returns tests that each bug is found, at the seed in `foundLast` or from 1 on. Where clients draw
- * something else than before, that takes longer, but nothing is skipped. Bugs that would come too
+ * Returns tests that each bug is found, at the seed in `foundLast` or from 1 on. If clients draw
+ * other commands than before, the search takes longer, but skips nothing. Bugs that occur too
  * seldom have further options in `drawn`.
  */
 export function plantedTests(
@@ -46,8 +46,7 @@ export function plantedTests(
     const first = foundLast[name] ?? 1;
     const seeds = Array.from({ length: SEEDS_MAX }, (_, index) => index + 1);
     for (const each of [first, ...seeds.filter((seed) => seed !== first)]) {
-      // Where a bug is not theirs, without the commands of our own: one more of them would be
-      // another run.
+      // Only bugs of our own commands are played with them: a new command changes such a run.
       const kinds = { extensions: false, policies: false, ...options, ...drawn[name] };
       const run = { seed: each, steps: STEPS, ...kinds };
       let steps = 0;

@@ -24,7 +24,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "a composed reply waits for the record of one shard only": 8,
   "a put between count and wait does not fill a batch": 13,
   "a batch that has its jobs holds up the others": 14,
-  "a first job does not begin the linger": 5,
+  "a first job does not begin the linger": 9,
   "a touch of all stops before the last": 4,
   "a ready job with another priority keeps its place in the queue": 7,
   "update-job with a new ttr leaves the present reservation as it was": 2,
@@ -106,7 +106,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
 const DEATHS = { often: { setTube: 3, byId: 5, release: 4, moveJobs: 0.1, reserve: 2 } };
 const HANDS_ON = { often: { updateJob: 8, setTube: 3, reserve: 1.5, moveJobs: 0.1 } };
 const IN_GROUPS = { often: { putInTube: 3, reserveBatch: 3 } };
-/** Bugs that come too seldom unless these acts and commands are drawn so many times as often. */
+/** Bugs that occur too seldom unless these acts and commands are drawn so many times as often. */
 const DRAWN = {
   "a batch of one group goes on into another": IN_GROUPS,
   "a dead job does not leave for the dead-letter tube of another shard": DEATHS,

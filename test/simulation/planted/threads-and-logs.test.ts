@@ -83,7 +83,7 @@ const FOUND_LAST: Readonly<Record<string, number>> = {
   "buried jobs come back in another order": 14,
 };
 
-/** Bugs that come too seldom unless puts often have the key of a job that is there. */
+/** Bugs that occur too seldom unless puts often have the key of a job that is there. */
 const DRAWN = {
   "of jobs that could have a key the one with the smallest id has it at a start": { duplicates: true },
   "a job that a put replaces has its old body after a restart": { duplicates: true },
